@@ -12,7 +12,7 @@ from edgewise.types.pictures import (
     Sight,
     Thing,
 )
-from edgewise.vision.answers import NO_TEXT, SIGHT, TURNED, answer_from, describe
+from edgewise.vision.answers import NO_TEXT, SIGHT, TURNED, answer_from, describe, is_about
 from edgewise.vision.question import (
     CLASSES,
     class_named,
@@ -25,6 +25,7 @@ SURE = Calibration(
     scores={
         "whole": Score({"doubt": -10.0}, 3.0),
         "row": Score({"doubt": -10.0}, 3.0),
+        "sum": Score({"doubt": -10.0, "agree": 2.0, "against": -2.0, "margin": 1.0}, -0.5),
         "thing": Score({"score": 10.0}, -5.0),
         "present": Score({"score": 10.0}, -5.0),
     },
@@ -165,3 +166,24 @@ def test_the_map_of_a_calibration_makes_the_chance_of_every_answer() -> None:
     mapped = answer_from(wanted, [page("NO ENTRY")], replace(SURE, measured=half))
     assert mapped.confidence == pytest.approx(plain.confidence / 2)
     assert mapped.text == plain.text
+
+
+def test_sums_that_agree_make_a_total_surer_and_others_less_sure() -> None:
+    question = "What is the total?"
+    alone = asked(question, page("Milk 8.00", "Total 10.00"))[1]
+    agree = asked(question, page("Total 10.00", "Cash 20.00", "Change 10.00"))[1]
+    against = asked(question, page("Total 10.00", "Cash 20.00", "Change 7.00"))[1]
+    assert agree > alone > against
+
+
+def test_which_animal_it_is_stays_in_doubt_because_most_have_no_class() -> None:
+    text, sure = asked("What animal is this?", things(dog=0.95, chair=0.9))
+    assert text == "dog." and sure <= 0.5
+    assert asked("What animal is this?", things(chair=0.9))[0] == "None of these was found."
+
+
+def test_the_words_that_a_question_shares_with_the_text_say_what_it_is_about() -> None:
+    rows = page("Country  Minutes  Price", "Thailand  120  15.00")
+    assert is_about("How many minutes for Thailand?", [rows])
+    assert not is_about("Why is she laughing?", [rows])
+    assert not is_about("How many are there in the picture?", [rows])

@@ -175,3 +175,28 @@ def test_fields_have_other_names() -> None:
     assert field_named("e-mail address") == "email"
     assert field_named("meaning of life") == ""
     assert all(field_named(name) == name for name in FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "names"),
+    [
+        ("Does it say Louvre?", "mention", ("louvre",)),
+        ("Does the sign say gate 4?", "mention", ("gate 4",)),
+        ("What animal is this?", "kind", ("bird", "cat", "dog")),
+        ("Which kind of fruit do you see?", "kind", ("banana", "apple", "orange")),
+    ],
+)
+def test_words_without_marks_and_kinds_of_things_are_understood(
+    question: str, asked: str, names: tuple[str, ...]
+) -> None:
+    wanted = read_question(question)
+    assert wanted is not None
+    assert (wanted.asked, wanted.names[:3]) == (asked, names)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Does it say when it opens?", "Does it say what to do?", "Does it mention anything of dogs?"],
+)
+def test_a_question_for_what_is_said_is_no_question_for_a_word(question: str) -> None:
+    assert read_question(question) is None

@@ -230,6 +230,8 @@ def media_type_of(data: bytes) -> str:
     """From the first bytes, not the file's name. PNG if they are unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
+    if data[4:12] == b"ftypavif":
+        return "image/avif"
     begins = {
         b"\xff\xd8\xff": "image/jpeg",
         b"GIF8": "image/gif",

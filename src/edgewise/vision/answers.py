@@ -18,7 +18,9 @@ from edgewise.vision.question import (
     find_field,
     find_values,
     plural,
+    words_in_both,
 )
+from edgewise.vision.sums import Total, find_total
 
 # -- in which order one reads ----------------------------------------------------------------------
 
@@ -135,13 +137,14 @@ SURE_HEIGHT = 24.0  # pixels; taller text is read no better
 EMPTY = "empty"
 # whole    all text of a picture is right, except one character in fifty
 # row      one row of it is exactly right
+# sum      the sum that is told is the total of a receipt
 # thing    an object is what it is called
 # present  an object of the requested kind is there, by the best score of that kind
 # empty    a number: the chance that there is no text if none was found
 SIGHT = Kind(
     name="see",
-    scores=dict.fromkeys(("whole", "row", "thing", "present"), ""),
-    optional={"whole", "row", "thing", "present"},
+    scores=dict.fromkeys(("whole", "row", "sum", "thing", "present"), ""),
+    optional={"whole", "row", "sum", "thing", "present"},
     numbers={EMPTY: (0, 1)},
     # A simple rule on the models' own scores.
     uncalibrated=Calibration(
@@ -149,6 +152,7 @@ SIGHT = Kind(
         scores={
             "whole": Score({"doubt": -12.0}, 2.0),
             "row": Score({"doubt": -12.0}, 2.5),
+            "sum": Score({"doubt": -12.0, "agree": 1.5, "against": -2.0, "margin": 0.5}, 0.0),
             "thing": Score({"score": 8.0}, -4.0),
             "present": Score({"score": 8.0}, -4.0),
         },
@@ -281,6 +285,26 @@ def describe(sights: Sequence[Sight], calibration: Calibration | None) -> str:
     return f"No skill of the device answers this question. {' '.join(told)}"
 
 
+def is_about(question: str, sights: Sequence[Sight]) -> bool:
+    """Whether a word of the question stands in the text, so that the text may answer it."""
+    text = " ".join(row.text for sight in sights for row in rows_of(sight.lines))
+    return bool(words_in_both(question, text))
+
+
+def tell_words(sights: Sequence[Sight]) -> str:
+    """The text of all pictures as somebody would read it aloud who cannot show them."""
+    told = ["\n".join(row.text for row in rows_of(sight.lines)) for sight in sights]
+    if len(told) == 1:
+        return told[0]
+    return "\n\n".join(f"Image {number}:\n{text}" for number, text in enumerate(told, 1))
+
+
+def chance_of_rows(sight: Sight, calibration: Calibration) -> float:
+    """The chance that the rows an answer needs are read right: that of a usual row."""
+    chances = [calibration.chance("row", row_features(row, sight)) for row in rows_of(sight.lines)]
+    return min(median(chances), 1.0 if sight.upright else TURNED)
+
+
 def _one(wanted: SkillQuestion, sight: Sight, calibration: Calibration) -> SeenAnswer:
     match wanted.asked:
         case "all_text":
@@ -295,8 +319,10 @@ def _one(wanted: SkillQuestion, sight: Sight, calibration: Calibration) -> SeenA
             return _present(wanted.names[0], sight, calibration)
         case "count":
             return _count(wanted.names[0], sight, calibration)
-        case "choose":
-            return _choose(wanted.names, sight, calibration)
+        case "choose" | "kind":
+            chosen = _choose(wanted.names, sight, calibration)
+            most = 1.0 if wanted.asked == "choose" else SELDOM_ALL
+            return replace(chosen, confidence=most * chosen.confidence)
         case "value":
             return _value(wanted.names, sight, calibration)
         case "list" | "describe":
@@ -316,7 +342,24 @@ def _all_text(sight: Sight, calibration: Calibration) -> SeenAnswer:
     )
 
 
+def sum_features(total: Total, rows: Sequence[Row], sight: Sight) -> dict[str, float]:
+    """The sum's own row, and what its label and the other sums say of it."""
+    return row_features(rows[total.row], sight) | dict(total.evidence)
+
+
+def _total(sight: Sight, calibration: Calibration) -> SeenAnswer | None:
+    """What is to be paid; None if no sum of the text could be it."""
+    rows = rows_of(sight.lines)
+    total = find_total([row.text for row in rows])
+    if total is None:
+        return None
+    features = sum_features(total, rows, sight)
+    return SeenAnswer(total.written, calibration.chance("sum", features), features)
+
+
 def _field(name: str, sight: Sight, calibration: Calibration) -> SeenAnswer:
+    if name == "total" and (found := _total(sight, calibration)) is not None:
+        return found
     rows = rows_of(sight.lines)
     value, rivals = find_field([row.text for row in rows], name)
     if not value:

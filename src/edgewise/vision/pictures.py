@@ -36,8 +36,8 @@ MOST_PIXELS_TOGETHER = 200_000_000
 MOST_SCANS = 50  # of a JPEG; progressive ones have about ten
 MOST_STRIPS = 20_000  # of a TIFF
 HEAD_S, DECODE_S = 2.0, 10.0  # of a processor
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
-TAKEN = "PNG, JPEG, WebP, GIF, BMP and TIFF are taken"
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
+TAKEN = "PNG, JPEG, WebP, GIF, BMP, TIFF and AVIF are taken"
 JPEG_QUALITY = 90
 BLOCK_BYTES = 64 * 2**20
 
@@ -292,8 +292,8 @@ def _words(error: BaseException, data: bytes) -> str:
         return "it takes too long to unpack: save it anew first"
     if b"<svg" in head or head.startswith(b"<?xml"):
         return "SVG is drawing instructions, not pixels; export it as PNG first"
-    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"):
-        return f"HEIC and AVIF are not read; {TAKEN}"
+    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1"):
+        return f"HEIC is not read; {TAKEN}"
     if type(error).__name__ == "UnidentifiedImageError":
         return f"this is not a picture that can be read; {TAKEN}"
     return f"the picture is damaged or cut off ({error})"

@@ -29,6 +29,16 @@ CLASSES: Mapping[int, str] = MappingProxyType(
     }
 )  # fmt: skip
 
+# Kinds that have several classes: asked which one it is, the answer is a class or in doubt,
+# because most animals have none.
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "animal": ("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra",
+               "giraffe"),
+    "vehicle": ("bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"),
+    "fruit": ("banana", "apple", "orange"),
+    "food": ("banana", "apple", "sandwich", "orange", "broccoli", "carrot", "hot dog", "pizza",
+             "donut", "cake"),
+}  # fmt: skip
 # Exact synonyms of a class. "animal" is none: most animals have no class.
 _OTHER_WORDS: Mapping[str, str] = {
     "people": "person", "human": "person", "human being": "person", "somebody": "person",
@@ -55,8 +65,8 @@ _DATE = (
 )
 _CODE = r"[a-z]{0,4}[-/#]?\d[\w/-]*"
 Asked = Literal[
-    "all_text", "field", "value", "document", "mention", "present", "count", "choose", "list",
-    "describe",
+    "all_text", "field", "value", "document", "mention", "present", "count", "choose", "kind",
+    "list", "describe",
 ]  # fmt: skip
 Skill = Literal["reads text", "names objects"]
 _PICTURE = r"(?:(?:the|this|that|these) )?(?:picture|image|photo|photograph|screenshot|scene)s?"
@@ -102,6 +112,12 @@ _MENTION = re.compile(
     rf"is (?:the )?(?:word|name|text|number)) (?:the (?:word|words|name|text|number) )?"
     rf"[\"'](?P<words>[^\"]+?)[\"'](?: (?:written|printed|mentioned))?{_WHERE}"
 )
+# Up to three words without quotation marks; not "does it say when it opens".
+_MENTION_BARE = re.compile(
+    rf"does {_CARRIER} (?:say|mention|read) (?:the (?:word|words|name|text|number) )?"
+    r"(?P<words>(?!(?:an?|any\w*|some\w*|what|when|where|which|who|why|how|if|that|whether|to|"
+    rf"something) )[^\"' ]+(?: [^\"' ]+){{0,2}}?){_WHERE}"
+)
 _PRESENT = re.compile(
     rf"(?:is there|are there|do you see|can you see|does {_PICTURE} (?:show|contain|have)) "
     rf"(?P<noun>[a-z -]+?){_SHOWN}"
@@ -116,6 +132,10 @@ _CHOOSE = re.compile(
     r"image|photo|in|here))* ?[:,-] ?(?P<labels>.+)"
 )
 _CHOOSE_OR = re.compile(rf"is (?:this|it|that|there) (?P<labels>.+ or .+?){_SHOWN}")
+_WHICH_KIND = re.compile(
+    rf"(?:what|which)(?: (?:kind|sort|type) of)? (?P<group>animal|vehicle|fruit|food)"
+    rf"(?: (?:is|are|do you see|can you see))?(?: (?:this|that|it|there))?{_SHOWN}"
+)
 _LIST = re.compile(
     rf"(?:what|which) (?:objects|things|items|known objects)"
     rf"(?: (?:are|do you see|can you see|does {_PICTURE} show|are visible|there))*{_SHOWN}|"
@@ -139,6 +159,12 @@ _LITTLE_WORDS = frozenset({
     "a", "an", "and", "are", "at", "be", "by", "cost", "costs", "do", "does", "for", "from", "get",
     "go", "goes", "happen", "i", "in", "is", "it", "next", "of", "on", "or", "picture", "start",
     "starts", "take", "takes", "that", "the", "there", "this", "to", "was", "we", "will", "you",
+})  # fmt: skip
+_ASKING = frozenset({
+    "all", "any", "can", "did", "does", "each", "first", "has", "have", "her", "his", "how",
+    "image", "its", "last", "many", "more", "most", "much", "not", "one", "out", "she", "tell",
+    "than", "they", "two", "what", "when", "where", "which", "who", "whose", "why", "with", "you",
+    "your",
 })  # fmt: skip
 MOST_RIVALS = 4  # values that are told; of more, none is
 
@@ -347,7 +373,8 @@ def read_question(text: str) -> SkillQuestion | None:
     if not words or _ALL_TEXT.fullmatch(words):
         return SkillQuestion("reads text", "all_text") if words else None
     readers = (
-        _mention, _choice, _document, _presence, _number, _listing, _field, _description, _value,
+        _mention, _choice, _kind, _document, _presence, _number, _listing, _field, _description,
+        _value,
     )  # fmt: skip
     for read in readers:
         found = read(words)
@@ -370,6 +397,7 @@ def _plain(text: str) -> str:
 
 def _mention(words: str) -> SkillQuestion | None:
     found = _MENTION.fullmatch(words)
+    found = found or _MENTION_BARE.fullmatch(words)
     return SkillQuestion("reads text", "mention", (found["words"].strip(),)) if found else None
 
 
@@ -386,6 +414,11 @@ def _choice(words: str) -> SkillQuestion | None:
         return SkillQuestion("names objects", "choose", classes)
     kinds = tuple(_document_named(label) for label in labels)
     return SkillQuestion("reads text", "document", kinds) if all(kinds) else None
+
+
+def _kind(words: str) -> SkillQuestion | None:
+    found = _WHICH_KIND.fullmatch(words)
+    return SkillQuestion("names objects", "kind", _GROUPS[found["group"]]) if found else None
 
 
 def _document(words: str) -> SkillQuestion | None:
@@ -447,6 +480,16 @@ def find_values(rows: Sequence[str], kind: str, about: Sequence[str]) -> tuple[l
             best = max(score for score, _ in found)
             return list(dict.fromkeys(value for score, value in found if score == best)), best > 0
     return [], False
+
+
+def words_in_both(question: str, text: str) -> set[str]:
+    """Beginnings of words that say what a question is about, and that a text has too."""
+    about = {
+        word[:4]
+        for word in re.findall(r"[^\W_]{3,}", question.lower())
+        if word not in _LITTLE_WORDS and word not in _ASKING
+    }
+    return about & {word[:4] for word in re.findall(r"[^\W_]{3,}", text.lower())}
 
 
 def _shared(row: str, about: Sequence[str]) -> int:

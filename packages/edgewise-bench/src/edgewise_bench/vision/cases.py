@@ -7,7 +7,7 @@ import io
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from edgewise.vision.question import plural
@@ -38,6 +38,7 @@ class SeeCase:
     """`draw` makes the picture. `truth`: the text, value, word or classes that are right.
 
     unclear   classes that a picture may or may not be said to hold: naming them is no mistake
+    group     of figures: "" for those of all releases, "turned" or "receipts"
     """
 
     name: str
@@ -46,12 +47,13 @@ class SeeCase:
     truth: tuple[str, ...]
     draw: Callable[[], Pixels] = field(repr=False)
     unclear: tuple[str, ...] = ()
+    group: str = ""
 
     @property
     def skill(self) -> str:
         if self.asked == "beyond":
             return ""
-        text = ("all_text", "field", "document", "mention")
+        text = ("all_text", "field", "document", "mention", "sum")
         return "reads text" if self.asked in text else "names objects"
 
 
@@ -62,6 +64,8 @@ def is_right(case: SeeCase, answer: str) -> bool:
             return error_rate(case.truth[0], said) <= MOST_ERRORS
         case "field":
             return _squeezed(said) == _squeezed(case.truth[0])
+        case "sum":
+            return re.sub(r"[^\d,.]", "", said).replace(",", ".") == case.truth[0]
         case "document" | "mention" | "present":
             return said.lower().startswith(case.truth[0])
         case "count":
@@ -120,6 +124,18 @@ def text_cases(count: int, seed: int) -> list[SeeCase]:
             )
         )
     return cases
+
+
+def turned_cases(count: int, seed: int) -> list[SeeCase]:
+    """Pages on their sides and on their heads; the questions are those of upright ones."""
+    return [
+        replace(case, name=f"turned-{case.name}", draw=_turner(case.draw, number), group="turned")
+        for number, case in enumerate(text_cases(count, seed + 100))
+    ]
+
+
+def _turner(draw: Callable[[], Pixels], number: int) -> Callable[[], Pixels]:
+    return lambda: draw().rotate(90 * (1 + number % 3), expand=True)
 
 
 def _question(page: Page, chance: random.Random) -> tuple[str, str, tuple[str, ...]]:
@@ -181,11 +197,11 @@ def _with_opencv(rows: tuple[str, ...], size: int, ink: Any, paper: Any, face: s
     return pixels
 
 
-def spoil(pixels: Pixels, chance: random.Random) -> Pixels:
+def spoil(pixels: Pixels, chance: random.Random, most: float = 1.0) -> Pixels:
     """One or two things that happen to photographs, from hardly visible to hopeless."""
     ways = (_blur, _noise, _haze, _turn, _shrink, _compress)
     for way in chance.sample(ways, chance.choice((0, 1, 1, 2))):
-        pixels = way(pixels, chance.random())
+        pixels = way(pixels, most * chance.random())
     return pixels
 
 

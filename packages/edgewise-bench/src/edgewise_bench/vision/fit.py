@@ -8,24 +8,44 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgewise.calibrate.fit import Logistic, fit_logistic
 from edgewise.decide.calibration import FORMAT
-from edgewise.local.backend import PictureArray, VisionBackend
+from edgewise.local.backend import VisionBackend
 from edgewise.types.pictures import Sight
-from edgewise.vision.answers import row_features, rows_of, score_features, text_features
+from edgewise.vision.answers import (
+    row_features,
+    rows_of,
+    score_features,
+    sum_features,
+    text_features,
+)
 from edgewise.vision.pictures import measure_quality
-from edgewise_bench.vision.cases import MOST_ERRORS, error_rate, spoil, text_cases
+from edgewise.vision.sums import find_total
+from edgewise_bench.vision.cases import (
+    MOST_ERRORS,
+    SeeCase,
+    error_rate,
+    is_right,
+    spoil,
+    text_cases,
+)
 from edgewise_bench.vision.photos import View, views
+from edgewise_bench.vision.receipts import damaged, receipt_cases
+
+if TYPE_CHECKING:
+    from edgewise.local.backend import PictureArray
 
 FIT_SEED = 1  # benches draw with others
 WHOLE = ("doubt", "worst", "small", "length", "haze", "blur", "noise", "tilt")
+SUM = ("doubt", "agree", "against", "repeated", "margin")
 ROW = ("doubt", "small", "length", "haze", "blur", "noise", "tilt")
 THING = ("score", "clear")
 PRESENT = ("found", "score", "clear")
+DAMAGED = 8  # readings as of worse receipts, for each that is drawn
 TARGET = 0.95  # of the answers that are kept should be right
 MARGIN = 0.015  # asked for on top: the fit has seen these pictures
 
@@ -67,6 +87,31 @@ def fit_reader(
             "seed": seed,
         },
     }
+
+
+def fit_sums(
+    vision_skill: VisionBackend, count: int, step: Callable[[], None], seed: int = FIT_SEED
+) -> dict[str, Any]:
+    """What belongs into the document of what reads text: how sure a total of a receipt is."""
+    found: Rows = []
+    for case in receipt_cases(count, seed, "fit"):
+        sight = see(vision_skill, case.draw())
+        learn_sum(sight, case, found)
+        for number in range(DAMAGED):
+            worse = damaged(sight, random.Random(f"{case.name}/{number}"))
+            learn_sum(worse, case, found)
+        step()
+    return {
+        "sum": _document(_fit(found, SUM), SUM),
+        "report": {"sums": len(found), "sums_right": sum(right for _, right in found)},
+    }
+
+
+def learn_sum(sight: Sight, case: SeeCase, found: Rows) -> None:
+    rows = rows_of(sight.lines)
+    total = find_total([row.text for row in rows])
+    if total is not None:
+        found.append((sum_features(total, rows, sight), is_right(case, total.written)))
 
 
 def _learn(vision_skill: VisionBackend, pixels: Any, truth: str, evidence: _Evidence) -> None:

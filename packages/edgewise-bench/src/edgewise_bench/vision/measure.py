@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import random
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -22,9 +23,11 @@ from edgewise.vision.answers import SIGHT, answer_from
 from edgewise.vision.question import read_question
 from edgewise_bench.processes import without_limits
 from edgewise_bench.risk import aurc, coverage_at
-from edgewise_bench.vision.cases import SeeCase, is_right, text_cases
+from edgewise_bench.vision.cases import SeeCase, is_right, text_cases, turned_cases
 from edgewise_bench.vision.photos import beyond_cases, object_cases
+from edgewise_bench.vision.receipts import damaged, receipt_cases
 
+DAMAGED = 4  # states of each receipt that are worse than the drawn one
 STAND_IN = "stand-in cloud (always right)"
 TARGET = 0.95  # accuracy of what the device keeps
 TARGETS: dict[str, tuple[str, float]] = {"accuracy_kept": (">=", TARGET)}
@@ -68,11 +71,15 @@ class Seen:
     ms: float
 
 
-def see_cases(folder: Path, texts: int, photos: int, beyond: int, seed: int) -> list[SeeCase]:
+def see_cases(
+    folder: Path, texts: int, photos: int, beyond: int, turned: int, receipts: int, seed: int
+) -> list[SeeCase]:
     return [
         *text_cases(texts, seed),
         *object_cases(folder, photos, seed),
         *beyond_cases(folder, beyond, seed),
+        *turned_cases(turned, seed),
+        *receipt_cases(receipts, seed, "test"),
     ]
 
 
@@ -82,12 +89,12 @@ def measure_see(
     seen = []
     with Engine(without_limits(settings), cloud=StandInVisionSkills()) as engine:
         for case in cases:
-            seen.append(_ask(engine, case))
+            seen += _ask(engine, case)
             step()
     return seen
 
 
-def _ask(engine: Engine, case: SeeCase) -> Seen:
+def _ask(engine: Engine, case: SeeCase) -> list[Seen]:
     file = io.BytesIO()
     case.draw().save(file, "PNG")
     image = Image.from_bytes(file.getvalue(), case.name)
@@ -97,18 +104,26 @@ def _ask(engine: Engine, case: SeeCase) -> Seen:
     assert isinstance(reply, SeenReply), "pictures are answered by skills here"
     wanted = read_question(case.question)
     if wanted is None or not reply.sights:
-        return Seen(case, reply.source == "local", 0.0, False, wanted is not None, ms)
+        return [Seen(case, reply.source == "local", 0.0, False, wanted is not None, ms)]
     # The device's answer, also where it was handed off: the same judge over what it saw.
     model = engine.parts.vision_skills[wanted.skill].facts().model.lower()
     calibration = find_calibration(engine.settings, model, SIGHT)
     own = answer_from(wanted, reply.sights, calibration)
     right = is_right(case, own.text)
-    return Seen(case, reply.source == "local", own.confidence, right, True, ms)
+    seen = [Seen(case, reply.source == "local", own.confidence, right, True, ms)]
+    for number in range(DAMAGED if case.group == "receipts" else 0):
+        # The same receipt in a worse state: reading it is played, judging it is not.
+        worse = [damaged(each, random.Random(f"{case.name}/{number}")) for each in reply.sights]
+        told = answer_from(wanted, worse, calibration)
+        kept = told.confidence >= calibration.threshold
+        changed = replace(case, group="receipts_damaged")
+        seen.append(Seen(changed, kept, told.confidence, is_right(case, told.text), True, ms))
+    return seen
 
 
 def summarise(seen: Sequence[Seen]) -> dict[str, float]:
     """Flat, as a scorecard wants it. `hybrid_accuracy` supposes the stand-in cloud."""
-    answerable = [one for one in seen if one.case.asked != "beyond"]
+    answerable = [one for one in seen if one.case.asked != "beyond" and not one.case.group]
     beyond = [one for one in seen if one.case.asked == "beyond"]
     found = {
         **_scores("", answerable),
@@ -120,6 +135,8 @@ def summarise(seen: Sequence[Seen]) -> dict[str, float]:
     }
     for name, skill in (("text_", "reads text"), ("objects_", "names objects")):
         found |= _scores(name, [one for one in answerable if one.case.skill == skill])
+    for group in ("turned", "receipts", "receipts_damaged"):
+        found |= _scores(f"{group}_", [one for one in seen if one.case.group == group])
     return found
 
 
