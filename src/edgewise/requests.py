@@ -44,6 +44,16 @@ from edgewise.types.messages import (
     as_kinds,
     leaves,
 )
+from edgewise.types.questions import (
+    MOST_LEVELS,
+    MOST_OPTIONS,
+    MOST_QUESTIONS,
+    Choice,
+    Question,
+    Score,
+    YesNo,
+    text_of,
+)
 
 Prompt = (
     str | Message | MessageDict | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
@@ -375,6 +385,104 @@ def shown(value: Any) -> str:
     if inspect.isclass(value):
         return f"the class {value.__name__}"
     return f"a {type(value).__name__}"
+
+
+# -- questions -------------------------------------------------------------------------------------
+
+
+_OWN_NAMES = {"noul": "yes_no", "predicate": "yes_no", "yesno": "yes_no"}  # as the wires call it
+_QUESTION = "a YesNo, a Choice, a Score, or an object with a type"
+
+
+def as_state(given: Any) -> str:
+    """What the questions are about, as text. Raises InvalidRequest for None, and for what is no
+    JSON."""
+    if isinstance(given, str):
+        return check_text(given, "state")
+    if given is None or not isinstance(given, Mapping | list | tuple):
+        raise InvalidRequest(f"state: expected text, an object or a list, got {shown(given)}")
+    return _described(given, "state")
+
+
+def as_questions(given: Any) -> dict[str, Question]:
+    """Questions by name: values of ours, or plain objects as `/v1/systemone` takes them.
+
+    Raises InvalidRequest, with one line that names the question.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"questions: expected questions by name, got {shown(given)}")
+    if not 1 <= len(given) <= MOST_QUESTIONS:
+        raise InvalidRequest(f"questions: {len(given)}; 1 to {MOST_QUESTIONS} in one request")
+    for name in given:
+        if not check_text(name, "questions: a name").strip():
+            raise InvalidRequest("questions: a name is empty")
+    return {name: _question(one, f"questions[{name!r}]") for name, one in given.items()}
+
+
+def _question(given: Any, place: str) -> Question:
+    found = _from_object(given, place) if isinstance(given, Mapping) else given
+    if not isinstance(found, YesNo | Choice | Score):
+        raise InvalidRequest(f"{place}: expected {_QUESTION}, got {shown(given)}")
+    ask = _described(found.ask, f"{place}.ask")
+    if isinstance(found, YesNo):
+        if not (ask or found.true or found.false):
+            raise InvalidRequest(f"{place}: there is no question, and no outcome is described")
+        true, false = (
+            _described(one, f"{place}.{name}")
+            for name, one in (("true", found.true), ("false", found.false))
+        )
+        return YesNo(ask or None, true or None, false or None)
+    if isinstance(found, Score):
+        several = _several(found.levels, f"{place}.levels", MOST_LEVELS)
+        levels = [_described(one, f"{place}.levels[{at}]") for at, one in enumerate(several)]
+        return Score(levels, ask or None)
+    if not isinstance(found.choices, Mapping):
+        names = _several(found.choices, f"{place}.choices", MOST_OPTIONS)
+    else:
+        names = _several(list(found.choices), f"{place}.choices", MOST_OPTIONS)
+    for at, name in enumerate(names):
+        if not check_text(name, f"{place}.choices[{at}]").strip():
+            raise InvalidRequest(f"{place}.choices[{at}]: an option without a name")
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        raise InvalidRequest(f"{place}.choices: {shown(double)} is there twice")
+    told = found.choices if isinstance(found.choices, Mapping) else dict.fromkeys(names)
+    choices = {name: _described(told[name], f"{place}.choices.{name}") or None for name in names}
+    return Choice(choices, ask or None)
+
+
+def _from_object(given: Mapping[str, Any], place: str) -> Question:
+    kind = given.get("type")
+    kind = _OWN_NAMES.get(kind, kind) if isinstance(kind, str) else kind
+    ask, criteria = given.get("instructions"), given.get("criteria")
+    if kind == "yes_no":
+        if not isinstance(criteria, Mapping | None):
+            raise InvalidRequest(f"{place}.criteria: expected an object, got {shown(criteria)}")
+        told = criteria or {}
+        return YesNo(ask, told.get("true"), told.get("false"))
+    if kind == "choice":
+        return Choice(criteria or (), ask)
+    if kind == "score":
+        return Score(criteria or (), ask)
+    raise InvalidRequest(f"{place}.type: expected noul, choice or score, got {shown(kind)}")
+
+
+def _several(given: Any, place: str, most: int) -> list[Any]:
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Sequence):
+        raise InvalidRequest(f"{place}: expected a list, got {shown(given)}")
+    if not 1 <= len(given) <= most:
+        raise InvalidRequest(f"{place}: {len(given)}; 1 to {most} may be given")
+    return list(given)
+
+
+def _described(given: Any, place: str) -> str:
+    """What somebody says of something, as text; empty for None."""
+    if not isinstance(given, str | Mapping | list | tuple | None):
+        raise InvalidRequest(f"{place}: expected text, an object or a list, got {shown(given)}")
+    try:
+        return check_text(text_of(given), place)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{place}: cannot be written as JSON: {error}") from error
 
 
 # -- the type of an answer -------------------------------------------------------------------------

@@ -53,7 +53,7 @@ from edgewise.errors import (
     TooSoon,
 )
 from edgewise.types.messages import Image, Request, ToolCall, new_request_id
-from edgewise.types.replies import Attempt, Finish, Progress, Raw, Vectors, watched
+from edgewise.types.replies import Attempt, Finish, Judged, Progress, Raw, Vectors, watched
 from edgewise.vision.pictures import MOST_PICTURES, encode, open_picture, shrink
 
 BACKLOG = 64  # chunks that may wait for a slow reader before the provider is slowed down
@@ -359,7 +359,7 @@ class Door:
                 raise CloudTimeout(words, provider=name) from None
             raise
 
-    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors | Arrived | Raw) -> None:
+    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors | Judged | Arrived | Raw) -> None:
         if isinstance(chunk, Arrived | Raw):
             trip.arrived += chunk.size
         text = chunk.text if isinstance(chunk, Raw) else chunk

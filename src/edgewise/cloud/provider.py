@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
-from edgewise.types.replies import Attempt, Finish, Raw, Vectors
+from edgewise.types.replies import Attempt, Finish, Judged, Raw, Vectors
 
 # Names the engines that a request came through. A server that finds itself there refuses.
 VIA_HEADER = "x-edgewise-via"
@@ -27,7 +27,7 @@ class Arrived:
     size: int
 
 
-Chunk = str | ToolCall | Vectors | Finish | Arrived | Raw
+Chunk = str | ToolCall | Vectors | Judged | Finish | Arrived | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +80,9 @@ class CloudProvider(Protocol):
         Yield `Arrived` for every event without text or a whole call, and before a whole call for
         its pieces: what is not passed on would count as silence, and as free.
         For `request.task == "transcribe"` the text is what was said, "" if nobody spoke; for
-        "embed" it is one `Vectors` for the user's messages. A request with an `original` of the
-        provider's protocol leaves as that, and `Raw` pieces come in place of text and `Arrived`.
+        "embed" it is one `Vectors` for the user's messages, for "decide" one `Judged`. A request
+        with an `original` of the provider's protocol leaves as that, and `Raw` pieces come in place
+        of text and `Arrived`.
         It blocks, and runs on a thread of the door. `wire_id` names this try in the headers.
         Raises only `CloudError`s. Closing the iterator closes the HTTP response.
         """

@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Protocol, Required, Self, TypedDict, get_args
 
+from edgewise.types.questions import Question
+
 # -- objectives, and what moves a threshold --------------------------------------------------------
 
 
@@ -183,7 +185,7 @@ Handoff = Literal["automatic", "signal"]
 POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")  # ours; plug-ins add more
 Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
-Task = Literal["chat", "call", "transcribe", "embed"]
+Task = Literal["chat", "call", "transcribe", "embed", "decide"]
 ToolChoice = Literal["auto", "none", "required"]
 # Known facts by name: texts, numbers, lists of them, or tables (lists of mappings).
 Context = Mapping[str, Any]
@@ -416,6 +418,8 @@ class Request:
     language: str = ""  # of the speech in it, as "en"; empty: the transcriber detects it
     hint: str = ""  # words that show how names in the speech are spelt
     dimensions: int | None = None  # of the vectors; None: as many as the model makes
+    # Typed questions about the state, which is the text of the one message.
+    questions: Mapping[str, Question] = field(default_factory=dict)
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False
@@ -468,6 +472,11 @@ class Request:
     @property
     def has_images(self) -> bool:
         return any(message.images for message in self.messages)
+
+    @property
+    def state(self) -> str:
+        """What the questions are about, as text: JSON, if it was no text."""
+        return "\n".join(message.content for message in self.messages)
 
     @property
     def audio(self) -> tuple[Audio, ...]:

@@ -54,6 +54,18 @@ class Vectors:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A cloud's answers to typed questions: the chance of each option, by name of the question.
+
+    A question that is missing was not answered: the provider refused it.
+    guessed  a chat model named the options; its chances say nothing about how sure it was
+    """
+
+    chances: Mapping[str, Mapping[str, float]]
+    guessed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Raw:
     """A piece of a cloud's answer as the provider wrote it, for a client of the same protocol.
 
