@@ -44,6 +44,7 @@ _MODULES = {
     "edgewise.mcp_client": "ToolServers",
     "edgewise.record.ledger": "Book Ledger",
     "edgewise.settings": "EngineOptions ProviderSettings ServerSettings Settings SettingsOptions",
+    "edgewise.types.answers": "Answer Answers DecideOptions",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
         "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
@@ -52,6 +53,7 @@ _MODULES = {
         "ToolCall ToolLike"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
+    "edgewise.types.questions": "Choice Described QuestionLike Score State YesNo",
     "edgewise.types.replies": (
         "Attempt CallReply Complaint Decision Event Finished Intent Reply Switched TextDelta "
         "Token ToolResult Usage"

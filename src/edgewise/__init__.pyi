@@ -57,6 +57,9 @@ from edgewise.settings import ProviderSettings as ProviderSettings
 from edgewise.settings import ServerSettings as ServerSettings
 from edgewise.settings import Settings as Settings
 from edgewise.settings import SettingsOptions as SettingsOptions
+from edgewise.types.answers import Answer as Answer
+from edgewise.types.answers import Answers as Answers
+from edgewise.types.answers import DecideOptions as DecideOptions
 from edgewise.types.embeddings import Embeddings as Embeddings
 from edgewise.types.embeddings import EmbedOptions as EmbedOptions
 from edgewise.types.embeddings import Hit as Hit
@@ -83,6 +86,12 @@ from edgewise.types.pictures import Line as Line
 from edgewise.types.pictures import SeenReply as SeenReply
 from edgewise.types.pictures import Sight as Sight
 from edgewise.types.pictures import Thing as Thing
+from edgewise.types.questions import Choice as Choice
+from edgewise.types.questions import Described as Described
+from edgewise.types.questions import QuestionLike as QuestionLike
+from edgewise.types.questions import Score as Score
+from edgewise.types.questions import State as State
+from edgewise.types.questions import YesNo as YesNo
 from edgewise.types.replies import Attempt as Attempt
 from edgewise.types.replies import CallReply as CallReply
 from edgewise.types.replies import Complaint as Complaint

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -31,6 +31,7 @@ from edgewise.record.ledger import Book
 from edgewise.requests import Prompt, takes
 from edgewise.settings import EngineOptions, Settings
 from edgewise.shared_engine import SharedEngine
+from edgewise.types.answers import Answers, DecideOptions
 from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     Approve,
@@ -46,6 +47,7 @@ from edgewise.types.messages import (
     ToolLike,
 )
 from edgewise.types.pictures import SeenReply
+from edgewise.types.questions import QuestionLike, State
 from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
 from edgewise.types.transcripts import LiveUpdate, Transcript
 
@@ -241,6 +243,16 @@ class AsyncEngine:
     ) -> Embeddings:
         """One vector per text, all in one `space`, which the result names."""
         return await self.workers.result(lambda: self.engine.embed(texts, **options))
+
+    @takes(DecideOptions)
+    async def decide(
+        self,
+        state: State,
+        questions: Mapping[str, QuestionLike],
+        **options: Unpack[DecideOptions],
+    ) -> Answers:
+        """Answers to typed questions about a text, an object or a list, by name."""
+        return await self.workers.result(lambda: self.engine.decide(state, questions, **options))
 
     async def close(self) -> None:
         """Cancel what runs, free models and connections. The next request opens them again.

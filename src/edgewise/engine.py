@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
@@ -22,6 +22,7 @@ from edgewise.parts import Parts
 from edgewise.record.ledger import Book
 from edgewise.requests import Prompt, asked_model, checked, takes
 from edgewise.settings import EngineOptions, Settings
+from edgewise.types.answers import Answers, DecideOptions
 from edgewise.types.embeddings import (
     Embeddings,
     EmbedOptions,
@@ -41,6 +42,7 @@ from edgewise.types.messages import (
     ToolLike,
 )
 from edgewise.types.pictures import SeenReply
+from edgewise.types.questions import QuestionLike, State
 from edgewise.types.replies import (
     Attempt,
     CallReply,
@@ -160,6 +162,22 @@ class Engine:
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:
         """One vector per text, all in one `space`, which the result names."""
         return tasks.embed(self.parts, texts, options)
+
+    @takes(DecideOptions)
+    def decide(
+        self,
+        state: State,
+        questions: Mapping[str, QuestionLike],
+        **options: Unpack[DecideOptions],
+    ) -> Answers:
+        """Answers to typed questions about a text, an object or a list, by name.
+
+            engine.decide(mail, {"refund": YesNo("Does the customer want money back?")})
+
+        A question is a `YesNo`, a `Choice` or a `Score`, or a plain object as `/v1/systemone` takes
+        it. Each answer has a chance for each option, and says by itself whether it stayed.
+        """
+        return tasks.decide(self.parts, state, questions, options)
 
     @overload
     def complete(

@@ -395,8 +395,10 @@ _QUESTION = "a YesNo, a Choice, a Score, or an object with a type"
 
 
 def as_state(given: Any) -> str:
-    """What the questions are about, as text. Raises InvalidRequest for None, and for what is no
+    """What the questions are about, as text. Raises InvalidRequest for nothing, and for what is no
     JSON."""
+    if isinstance(given, str) and not given.strip():
+        raise InvalidRequest("state: it is empty")
     if isinstance(given, str):
         return check_text(given, "state")
     if given is None or not isinstance(given, Mapping | list | tuple):

@@ -31,8 +31,9 @@ from edgewise.local.backend import CallBackend, ChatBackend
 from edgewise.local.catalogue import PROJECTOR, row_named
 from edgewise.parts import Parts
 from edgewise.record.ledger import ToolRecord
-from edgewise.requests import as_texts, checked, shown
+from edgewise.requests import as_questions, as_state, as_texts, checked, shown
 from edgewise.settings import Settings
+from edgewise.types.answers import Answers, DecideOptions
 from edgewise.types.embeddings import Embeddings, EmbedOptions
 from edgewise.types.messages import (
     OBJECTIVES,
@@ -47,6 +48,7 @@ from edgewise.types.messages import (
     ToolCall,
 )
 from edgewise.types.pictures import SeenReply
+from edgewise.types.questions import QuestionLike, State
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, ToolResult
 from edgewise.types.transcripts import Transcript
 
@@ -383,6 +385,33 @@ class NoSuchSpace:
 
     def stream(self, request: Request, journal: list[Attempt], **_: object) -> Any:
         raise self.closed(request) or AssertionError("it is always closed")
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+def decide(
+    parts: Parts, state: State, questions: Mapping[str, QuestionLike], options: DecideOptions
+) -> Answers:
+    """The answers to typed questions about a state."""
+    from edgewise.decide.decisions import DECIDE
+    from edgewise.flows import judge as flow
+    from edgewise.local.label_reader import LabelReader
+
+    given = checked(options, DecideOptions)
+    asked = as_questions(questions)
+    request = parts.request(as_state(state), **given)
+    request = replace(request, task="decide", questions=asked)
+    needed = flow.JudgeNeeds(
+        device=lambda: LabelReader(parts.backend(request.model)),
+        cloud=parts.cloud("decide"),
+        policy=plugins.load("policies", request.policy),
+        calibration=lambda device, _: parts.calibration(device, DECIDE, other=request.model),
+        patience_s=parts.settings.patience_s,
+        clock=time.perf_counter,
+        pause=parts.check_wanted,
+    )
+    return parts.keep(request, lambda attempts: flow.decide(request, needed, attempts))
 
 
 # -- pictures --------------------------------------------------------------------------------------

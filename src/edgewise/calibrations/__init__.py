@@ -23,7 +23,7 @@ from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
 from edgewise.types.replies import TRANSFER
 
-KindName = Literal["chat", "calls", "speech", "see"]
+KindName = Literal["chat", "calls", "speech", "see", "decide"]
 
 # The runtimes of words and speech that the shipped calibrations were fitted with, and the scripted
 # models of `edgewise.testing`, which stand in for them.

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 from typing_extensions import override
 
 from edgewise.errors import EdgewiseError, GenerationFailed, place_of
+from edgewise.types.answers import LabelReading
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
 from edgewise.types.pictures import Sight
@@ -71,6 +72,7 @@ class DeviceFacts:
     images: bool = False
     tools: bool = False
     schemas: bool = False  # can enforce a JSON Schema
+    labels: bool = False  # says how likely each of a request's `labels` is
     call_format: str = "lines"  # of a function model: a name in `calls/formats.py`
     chat_template: str = field(default="", repr=False)  # of one that is asked through it
     states: bool = False  # gives hidden states with its tokens
@@ -118,12 +120,27 @@ class ChatBackend(Protocol):
         `already` is the beginning of the answer, to be continued after a failed handoff.
         `layer` names the layer whose input comes with each token as `state`, if the runtime can;
         `prompt_layer` names another one for the first token, whose state is that of the prompt.
+        Of a request with `labels` it yields one token, whose `alternatives` are the labels with
+        their log-probabilities, in their order.
         Before any work is done, raises ContextExceeded if the prompt is too long, and
         SchemaUnsupported if it cannot enforce the schema.
         """
         ...
 
     def close(self) -> None: ...
+
+
+class QuestionReader(Protocol):
+    """Says of a typed question how likely each option is, without writing anything."""
+
+    def facts(self) -> DeviceFacts: ...
+
+    def close(self) -> None: ...
+
+    def read_question(self, request: Request) -> LabelReading:
+        """Of the one question of the request, about its state. The order in which the caller gave
+        the options counts for nothing. Raises ContextExceeded if it is too long."""
+        ...
 
 
 class TokenCounter(Protocol):

@@ -255,6 +255,7 @@ class Job:
     drafts: Sequence[Sequence[int]] = ()  # what the answer probably is, the likeliest first
     copied_after: int = COPIED_AFTER
     alternatives: bool = False
+    labels: Sequence[tuple[str, int]] = ()  # texts and their tokens: their chances are the answer
     tells_end: bool = False  # the end token is evidence too
     names_special: bool = False  # special tokens in the answer come as text
     layer: int = 0  # whose input comes with each token; 0: none
@@ -336,14 +337,15 @@ class Job:
         ended = words.ends(token)
         piece = words.piece(token, special=self.names_special)
         text, stopped = ("", False) if ended else self._text(piece)
-        if not ended or self.tells_end:
+        if not ended or self.tells_end or self.labels:
             logprobs = [float(logits[each]) - total for each in best]
             margin, entropy = _spread(logprobs)
-            named = tuple(
-                (words.name_of(int(each)), logprob)
-                for each, logprob in zip(best, logprobs, strict=True)
-                if self.alternatives
-            )
+            named = tuple((name, float(logits[each]) - total) for name, each in self.labels)
+            if self.alternatives:
+                named = tuple(
+                    (words.name_of(int(each)), logprob)
+                    for each, logprob in zip(best, logprobs, strict=True)
+                )
             logprob = float(logits[token]) - total
             self.answer.queue.put(
                 Token(text, logprob, margin, entropy, alternatives=named, state=state)

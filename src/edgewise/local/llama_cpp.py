@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -120,6 +121,7 @@ class LoopBackend(ABC):
             quantisation=model.quantisation,
             context_tokens=context_tokens,
             schemas=True,
+            labels=True,
             call_format=model.call_format,
             chat_template=model.chat_template,
             states=layers > 0,
@@ -224,11 +226,13 @@ class LoopBackend(ABC):
 
         words = self.load().vocabulary
         drawn = request.temperature > 0
+        prompt = self._prompt(request) + already
         yield from self._run(
             Job(
-                prompt=self._fitting(_tokens(words, self._prompt(request) + already)),
+                prompt=self._fitting(_tokens(words, prompt)),
                 answer=answer,
-                max_tokens=request.device_tokens,
+                max_tokens=1 if request.labels else request.device_tokens,
+                labels=self._labelled(prompt, request.labels),
                 dice=Dice(request.temperature, request.seed) if drawn else None,
                 stop=request.stop,
                 alternatives=request.evidence,
@@ -238,6 +242,19 @@ class LoopBackend(ABC):
                 grammar=words.grammar(rules) if rules else None,  # last: only the loop frees it
             )
         )
+
+    def _labelled(self, prompt: str, labels: Sequence[str]) -> list[tuple[str, int]]:
+        """The token that each label is behind the prompt's last line, as the model writes it."""
+        words = self.load().vocabulary
+        last = prompt[prompt.rfind("\n") :]  # tokens do not reach over it into what was said
+        known = words.tokenize(last, start=False)
+        found = []
+        for label in labels:
+            token = words.tokenize(last + label, start=False)
+            if token[:-1] != known:
+                raise GenerationFailed(f"{self._facts.model} has no token for the label {label!r}")
+            found.append((label, token[-1]))
+        return found
 
     def _prompt(self, request: Request) -> str:
         """The conversation as the model's template writes it."""

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
@@ -17,6 +17,7 @@ from edgewise.errors import ContextExceeded, GenerationFailed
 from edgewise.local.backend import SPEECH_RATE, CallToWrite, DeviceFacts, TokenStream, nothing
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
+from edgewise.types.questions import text_of
 from edgewise.types.replies import Finish, FinishReason, Token
 from edgewise.types.transcripts import Heard, Word
 
@@ -29,6 +30,7 @@ SCRIPTED_FACTS = DeviceFacts(
 SCRIPTED_FUNCTION_MODEL_FACTS = DeviceFacts(
     backend="scripted", model="scripted-caller", quantisation="none", context_tokens=4096
 )
+_LABELLED = re.compile(r"^([A-Z])\) (.*)$", re.MULTILINE)  # an option in a question's prompt
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 # Without word times, so that one scripted segment stays one.
 SCRIPTED_TRANSCRIBER_FACTS = DeviceFacts(
@@ -49,6 +51,8 @@ class Options(TypedDict, total=False):
     delay_s         seconds each token takes
     confidence      what the runtime itself says at the end of each answer
     schemas         it can be asked for typed answers, as with one that is typed
+    chances         what it says of typed questions, by their names: the chance of each option, or
+                    that of yes. Questions without a script have options that are all alike
     """
 
     facts: DeviceFacts
@@ -57,6 +61,7 @@ class Options(TypedDict, total=False):
     delay_s: float
     confidence: float
     schemas: bool
+    chances: Mapping[str, float | Mapping[str, float]]
 
 
 class ScriptedBackend:
@@ -93,7 +98,9 @@ class ScriptedBackend:
         facts = options.get("facts", SCRIPTED_FACTS)
         context = options.get("context_tokens", facts.context_tokens)
         schemas = facts.schemas or bool(typed) or bool(options.get("schemas"))
-        self._facts = replace(facts, context_tokens=context, schemas=schemas)
+        self._chances = options.get("chances")
+        labels = facts.labels or self._chances is not None
+        self._facts = replace(facts, context_tokens=context, schemas=schemas, labels=labels)
         self._fail_after = options.get("fail_after")
         self._delay_s = options.get("delay_s", 0.0)
         self._confidence = options.get("confidence")
@@ -117,6 +124,17 @@ class ScriptedBackend:
         return cls._all(answers, options, logprob=-2.5, margin=0.1, entropy=2.5)
 
     @classmethod
+    def deciding(
+        cls, script: Mapping[str, float | Mapping[str, float]], **options: Unpack[Options]
+    ) -> Self:
+        """Answers to typed questions, by their names.
+
+        ScriptedBackend.deciding({"refund": 0.97, "team": {"billing": 0.9, "tech": 0.1}})
+        """
+        given: Options = {**options, "chances": script}
+        return cls([""], **given)
+
+    @classmethod
     def _all(cls, answers: Sequence[Any], options: Options, **evidence: float) -> Self:
         given: Options = {"schemas": any(not isinstance(each, str) for each in answers), **options}
         return cls([word_tokens(_said(each), **evidence) for each in answers], **given)
@@ -131,6 +149,8 @@ class ScriptedBackend:
         if prompt > self._facts.context_tokens:
             raise ContextExceeded(prompt, self._facts.context_tokens)
         tokens = _after(already, self._answer_to(request, already))
+        if request.labels:
+            tokens = (self._labelled(request),)
         count = 0
         try:
             for token in tokens[: request.device_tokens]:
@@ -155,6 +175,26 @@ class ScriptedBackend:
 
     def close(self) -> None:
         self.closed = True
+
+    def _labelled(self, request: Request) -> Token:
+        """What is scripted for the options that stand behind the labels in this prompt."""
+        ((name, question),) = request.questions.items()
+        script = (self._chances or {}).get(name, {})
+        if not isinstance(script, Mapping):
+            script = {"true": script, "false": 1 - script}
+        behind = dict(_LABELLED.findall(request.messages[-1].content)) | {
+            "Yes": "true",
+            "No": "false",
+        }
+        written = {
+            each: option
+            for option, told in zip(question.options, question.described, strict=True)
+            for each in (option, text_of(told), f"{option}: {text_of(told)}")
+        }
+        even = 1 / len(question.options)
+        chances = [script.get(written[behind[label]], even) for label in request.labels]
+        named = zip(request.labels, (math.log(max(each, 1e-9)) for each in chances), strict=True)
+        return Token(request.labels[0], alternatives=tuple(named))
 
     def _fail_if_told_to(self, count: int) -> None:
         if self._fail_after is not None and count >= self._fail_after:

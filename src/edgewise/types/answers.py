@@ -15,6 +15,23 @@ from edgewise.types.replies import Reply, is_verified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelReading:
+    """What a device says of one question.
+
+    chances    by option, in the caller's order; they sum to 1
+    one_way    the same, read in one order of the options, and in its reverse
+    mass       how much of the model's probability the options had, the least of all reads
+    """
+
+    chances: Mapping[str, float]
+    one_way: tuple[Mapping[str, float], ...]
+    mass: float
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer to one question.
 
@@ -86,7 +103,6 @@ class Answers(Reply, Mapping[str, Answer]):
     def to_dict(self) -> dict[str, Any]:
         # dataclass(slots=True) makes a new class, so a bare super() does not work.
         return super(Answers, self).to_dict() | {
-            "response": None,
             "answers": {name: each.to_dict() for name, each in self.answers.items()},
         }
 

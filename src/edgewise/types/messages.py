@@ -420,6 +420,8 @@ class Request:
     dimensions: int | None = None  # of the vectors; None: as many as the model makes
     # Typed questions about the state, which is the text of the one message.
     questions: Mapping[str, Question] = field(default_factory=dict)
+    # The answer is one of these, each a token: the device says how likely each is and writes none.
+    labels: tuple[str, ...] = ()
     policy: str = "prefer_local"
     handoff: Handoff = "automatic"
     private: bool = False

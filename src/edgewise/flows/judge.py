@@ -1,0 +1,353 @@
+"""Decisions: typed questions about a state. Doubt is per question, and the doubtful ones leave.
+
+The device reads one question after the other; the state is read once. Those below their threshold
+go to the cloud together, in one request with the same state. The answers are merged, and each says
+who gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from typing_extensions import override
+
+from edgewise.cloud.provider import Cloud
+from edgewise.decide.calibration import Calibration
+from edgewise.decide.decisions import confidence_of
+from edgewise.decide.policy import (
+    Capacity,
+    Misfit,
+    Objective,
+    Plan,
+    Policy,
+    estimate_tokens,
+    find_lateness,
+    find_misfit,
+    find_objective,
+    find_queue,
+)
+from edgewise.errors import CloudMalformed, DeadlinePassed, ModelNotFound
+from edgewise.flows.route import Draft, Flow, LocalAttempt, run
+from edgewise.local.backend import DeviceFacts, QuestionReader
+from edgewise.types.answers import Answer, Answers, value_of
+from edgewise.types.messages import Message, Request, Source, is_below
+from edgewise.types.questions import Question, text_of
+from edgewise.types.replies import Attempt, Event, Finish, Judged, doubt_of
+
+SLACK = 0.05  # by which a provider's rounded chances may miss a sum of 1
+READS = 2  # of the options, forwards and backwards
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeNeeds:
+    """What the engine provides for a decision.
+
+    device       raises ModelNotFound if there is none
+    calibration  what judges one question's answer
+    pause        is called between two questions: it may wait, or raise
+    """
+
+    device: Callable[[], QuestionReader]
+    cloud: Cloud
+    policy: Policy
+    calibration: Callable[[QuestionReader | None, Question], Calibration]
+    patience_s: float
+    clock: Callable[[], float]
+    pause: Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Judged:
+    """What is known of one question's answer so far."""
+
+    chances: Mapping[str, float] | None = None
+    confidence: float | None = None
+    source: Source = "none"
+    code: str = ""
+    reason: str = ""
+    doubted: bool = False
+    calibration: str = ""
+    guessed: bool = False
+
+
+def decide(request: Request, parts: JudgeNeeds, attempts: list[Attempt]) -> Answers:
+    """The answers to the request's questions about its state."""
+    flow = Judging(request, parts, attempts)
+    run(flow)
+    return flow.finished()
+
+
+class Judging(Flow):
+    """The questions of one request."""
+
+    def __init__(self, request: Request, parts: JudgeNeeds, attempts: list[Attempt]) -> None:
+        self.parts, self.cloud = parts, parts.cloud
+        self.policy, self.clock, self.patience_s = parts.policy, parts.clock, parts.patience_s
+        self.device, self.misfit = self._look_at_device(request)
+        asks = request.policy != "cloud_only"
+        self.calibrations = {
+            name: parts.calibration(self.device if asks else None, question)
+            for name, question in request.questions.items()
+        }
+        self.objectives = {
+            name: _objective(request, calibration)
+            for name, calibration in self.calibrations.items()
+        }
+        unproven = [each.misfit for each in self.objectives.values() if each.misfit is not None]
+        if len(unproven) == len(self.objectives):  # then the device is not worth asking
+            self.misfit = self.misfit or unproven[0]
+        first = next(iter(self.objectives.values()))
+        self.draft = Draft(
+            request=request,
+            attempts=attempts,
+            started=parts.clock(),
+            threshold=first.threshold,
+            objective=first.words,
+            calibration=next(iter(self.calibrations.values())).name,
+        )
+        self.judged = {name: _Judged() for name in request.questions}
+
+    def _look_at_device(self, request: Request) -> tuple[QuestionReader | None, Misfit | None]:
+        if request.policy == "cloud_only":
+            return None, None  # never used, so never opened
+        try:
+            device = self.parts.device()
+        except ModelNotFound as error:
+            return None, Misfit(error.code, str(error))
+        facts = device.facts()
+        if not facts.labels:
+            reason = f"{facts.model} does not say how likely an answer is"
+            return device, Misfit("questions_unsupported", reason)
+        return device, self._find_misfit(request, facts)
+
+    def _find_misfit(self, request: Request, facts: DeviceFacts) -> Misfit | None:
+        """Of the longest question, whether it fits; of all together, whether there is time."""
+        capacity = Capacity(
+            context_tokens=facts.context_tokens,
+            prompt_tokens_per_second=facts.prompt_tokens_per_second,
+            output_tokens_per_second=facts.output_tokens_per_second,
+            wait_s=facts.wait_s,
+        )
+        asked = [_asked(question) for question in request.questions.values()]
+        longest = Message("user", f"{request.state}\n{max(asked, key=len)}")
+        misfit = find_misfit(replace(request, messages=(longest,), deadline_ms=None), capacity)
+        tokens = estimate_tokens((Message("user", request.state),))
+        tokens += READS * estimate_tokens([Message("user", each) for each in asked])
+        misfit = misfit or find_lateness(request, capacity, tokens, READS * len(asked))
+        if misfit is None and facts.wait_s:
+            misfit = find_queue(request, facts.wait_s, self.cloud.closed(request))
+        return misfit
+
+    # -- the device --------------------------------------------------------------------------------
+
+    @override
+    def try_device(self, plan: Plan) -> Generator[Event, None, bool]:
+        yield from ()
+        self._on_device(plan)
+        doubtful = any(each.doubted for each in self.judged.values())
+        self.draft.doubted = doubtful
+        if doubtful and plan.may_hand_off and not self._kept:
+            attempts = self.draft.attempts
+            attempts[-1] = replace(attempts[-1], outcome="handed_off")
+        return doubtful
+
+    def _on_device(self, plan: Plan | None) -> None:
+        """Read every question that nobody has answered."""
+        device, draft = self.device, self.draft
+        assert device is not None, "a plan that uses the device has one"
+        open_ones = [name for name, each in self.judged.items() if each.chances is None]
+        with LocalAttempt(self.request, draft.attempts, device.facts(), self.clock) as attempt:
+            attempt.finish = Finish()
+            for number, name in enumerate(open_ones):
+                if number:
+                    self.parts.pause()
+                    self._check_time(plan)
+                self._read(device, name, attempt)
+            attempt.outcome = "answered"
+        self._weakest()
+
+    def _weakest(self) -> None:
+        """The reply is as sure as its least sure answer of the device."""
+        sure = [each.confidence for each in self.judged.values() if each.confidence is not None]
+        self.draft.confidence = min(sure, default=None)
+
+    def _read(self, device: QuestionReader, name: str, attempt: LocalAttempt) -> None:
+        question, calibration = self.request.questions[name], self.calibrations[name]
+        read = device.read_question(replace(self.request, questions={name: question}))
+        done = attempt.finish or Finish()
+        attempt.count()
+        attempt.finish = Finish(
+            input_tokens=done.input_tokens + read.input_tokens,
+            output_tokens=done.output_tokens + read.output_tokens,
+            cached_tokens=done.cached_tokens + read.cached_tokens,
+        )
+        judged, objective = self.judged[name], self.objectives[name]
+        judged.chances, judged.source = read.chances, "local"
+        judged.confidence = confidence_of(question, read, calibration)
+        judged.calibration = calibration.name
+        # No threshold keeps a question that is promised nothing, however sure it looks.
+        in_doubt = judged.confidence < objective.threshold or objective.misfit is not None
+        judged.doubted = in_doubt and len(question.options) > 1
+        judged.code = "kept_in_doubt" if judged.doubted else "kept_confident"
+        judged.reason = self._why(name)
+
+    def _why(self, name: str) -> str:
+        judged, objective = self.judged[name], self.objectives[name]
+        if objective.misfit is not None and judged.doubted:
+            return objective.misfit.reason
+        called = f"{doubt_of(judged.calibration)} confidence".lstrip()
+        if judged.doubted:
+            told = is_below(judged.confidence or 0.0, objective.threshold, objective.words)
+            return f"{called} {told}"
+        return f"{called} {judged.confidence:.2f} is high enough"
+
+    def _check_time(self, plan: Plan | None) -> None:
+        """Raises DeadlinePassed where the cloud may still be in time."""
+        limit = self.request.deadline_ms
+        known = self.misfit is not None and self.misfit.code == DeadlinePassed.code
+        if limit is None or known or plan is None or not plan.may_hand_off:
+            return
+        if 1000 * (self.clock() - self.draft.started) > limit:
+            raise DeadlinePassed(f"the device had not read all questions after {limit:,.0f} ms")
+
+    @property
+    def _kept(self) -> list[str]:
+        """The questions whose answers of the device stand."""
+        return [
+            name
+            for name, each in self.judged.items()
+            if each.chances is not None and each.source == "local" and not each.doubted
+        ]
+
+    @override
+    def kept_from(self, plan: Plan) -> float | None:
+        several = {each.threshold for each in self.objectives.values()}
+        return super().kept_from(plan) if len(several) == 1 else None
+
+    @override
+    def doubt(self) -> str:
+        several = [name for name, each in self.judged.items() if each.doubted]
+        if not several:
+            return ""
+        others = f", and {len(several) - 1} more" if len(several) > 1 else ""
+        return f"{several[0]}: {self.judged[several[0]].reason}{others}"
+
+    @override
+    def surety(self) -> str:
+        if self.draft.confidence is None:
+            return "nothing had to be decided"
+        return f"every answer is sure: {self.draft.confidence:.2f} or more, {self.draft.enough}"
+
+    # -- the cloud ---------------------------------------------------------------------------------
+
+    @override
+    def signal(self, code: str, reason: str) -> None:
+        super().signal(code, reason)
+        for each in self.judged.values():
+            if each.doubted or each.chances is None:
+                each.chances, each.confidence, each.source = None, None, "none"
+                each.code, each.reason = self.draft.code, each.reason or reason
+                each.doubted = False
+
+    @override
+    def ask_cloud(self, patience_s: float | None) -> Iterator[Event]:
+        yield from ()
+        kept = self._kept
+        left = {name: one for name, one in self.request.questions.items() if name not in kept}
+        part = replace(self.request, questions=left)
+        told: Judged | None = None
+        # Hurried only where the device has an answer. Read to the end: then it is recorded.
+        stream = self.cloud.stream(part, self.draft.attempts, live=False, patience_s=patience_s)
+        with closing(stream) as chunks:
+            for chunk in chunks:
+                if isinstance(chunk, Judged):
+                    told = chunk
+        if told is None or not any(name in told.chances for name in left):
+            raise CloudMalformed("the cloud answered none of the questions")
+        for name, question in left.items():
+            self._take(name, question, told)
+        self.draft.doubted = any(each.doubted for each in self.judged.values())
+        self._weakest()
+
+    def _take(self, name: str, question: Question, told: Judged) -> None:
+        judged, draft = self.judged[name], self.draft
+        chances = told.chances.get(name)
+        if chances is None:  # refused: what the device said stands, in doubt
+            judged.code = "cloud_refused"
+            judged.reason = f"the cloud did not answer it; {judged.reason}".rstrip("; ")
+            draft.degraded_code = "cloud_refused"
+            return
+        judged.chances = _checked(name, question, chances)
+        judged.source, judged.doubted = "cloud", False
+        judged.confidence, judged.calibration = None, ""
+        judged.guessed = told.guessed
+        judged.code = draft.code
+        judged.reason = judged.reason or draft.reason
+        if told.guessed:
+            judged.reason += "; a chat model named the option, so its chances are unverified"
+
+    @override
+    def fall_back(self) -> Iterator[Event]:
+        yield from ()
+        if any(each.chances is None for each in self.judged.values()):
+            self._on_device(None)
+        else:
+            self.draft.reinstate()
+        self.draft.doubted = any(each.doubted for each in self.judged.values())
+        for each in self.judged.values():
+            if each.doubted:
+                each.code = "fallback_local"
+
+    # -- the reply ---------------------------------------------------------------------------------
+
+    def finished(self) -> Answers:
+        answers = {
+            name: self._answer(name, question) for name, question in self.request.questions.items()
+        }
+        places = {each.source for each in answers.values() if each.source != "none"}
+        source: Source = places.pop() if len(places) == 1 else "mixed" if places else "none"
+        values = {name: each.value for name, each in answers.items()}
+        return Answers(
+            **self.draft.common(source, self.clock()),
+            text=json.dumps(values, ensure_ascii=False),
+            decision=self.draft.decision(),
+            answers=answers,
+        )
+
+    def _answer(self, name: str, question: Question) -> Answer:
+        judged = self.judged[name]
+        chances = {} if judged.chances is None else judged.chances
+        return Answer(
+            name=name,
+            value=value_of(question, chances) if chances else None,
+            probabilities={option: chances[option] for option in question.options if chances},
+            confidence=judged.confidence,
+            source=judged.source,
+            code=judged.code,
+            reason=judged.reason,
+            doubted=judged.doubted,
+            calibration=judged.calibration,
+        )
+
+
+def _objective(request: Request, calibration: Calibration) -> Objective:
+    return find_objective(request, calibration)
+
+
+def _asked(question: Question) -> str:
+    described = [text_of(each) for each in question.described]
+    return "\n".join([text_of(question.ask), *question.options, *described])
+
+
+def _checked(name: str, question: Question, chances: Mapping[str, float]) -> dict[str, float]:
+    """The chances of all options, summing to 1. Raises CloudMalformed for what is none."""
+    found = {option: chances.get(option, 0.0) for option in question.options}
+    total = math.fsum(found.values())
+    good = all(math.isfinite(each) and 0 <= each <= 1 for each in found.values())
+    if not good or abs(total - 1) > SLACK * max(1, len(found) / 10) or set(chances) - set(found):
+        raise CloudMalformed(f"the cloud's chances for the question {name!r} are none")
+    return {option: chance / total for option, chance in found.items()}
