@@ -1,4 +1,4 @@
-"""`edgewise mcp`: the engine as an MCP server, with the tools ask, call, transcribe, see and find.
+"""`edgewise mcp`: the engine as an MCP server, with the tools ask, call, decide, see and so on.
 
 Each tool answers in text for the client's model, and beside it in figures: where the answer comes
 from, how sure it is, what it cost, and what kept a better one away. A request that the client
@@ -25,6 +25,7 @@ from edgewise.aio import AsyncEngine
 from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest
 from edgewise.folder_search import FolderIndex, index_path
 from edgewise.requests import image_at
+from edgewise.types.answers import shown_value
 from edgewise.types.messages import RequestOptions
 from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Event, Finished, Reply, TextDelta
@@ -81,6 +82,27 @@ class Called(Answered):
 
     calls: list[Call]
     needs: list[str] = Field(description="arguments that were not said; the text asks for them")
+
+
+class Decided(BaseModel):
+    """The answer to one typed question."""
+
+    value: bool | str | float | None = Field(
+        description="yes or no, the name of an option, or the mean level; null: nobody answered"
+    )
+    probabilities: dict[str, float]
+    confidence: float | None
+    confidence_verified: bool
+    source: str
+    code: str
+    reason: str
+    doubted: bool = Field(description="whether it should be checked: it may be wrong")
+
+
+class DecidedAll(Answered):
+    """The answers by the names of their questions."""
+
+    answers: dict[str, Decided]
 
 
 class Part(BaseModel):
@@ -200,6 +222,29 @@ class EngineTools:
         lines = [f"{call.name} {json.dumps(call.arguments, ensure_ascii=False)}" for call in calls]
         return result("\n".join(lines) or reply.text or "no tool fits this", called)
 
+    async def decide(
+        self,
+        state: Annotated[
+            str | dict[str, Any] | list[Any], Field(description="what the questions are about")
+        ],
+        questions: Annotated[
+            dict[str, dict[str, Any]],
+            Field(
+                description="by name, as for /v1/systemone: type is noul (yes or no), choice or "
+                "score; instructions is the question; criteria are the options"
+            ),
+        ],
+        private: Private = False,
+    ) -> Annotated[CallToolResult, DecidedAll]:
+        """Answer typed questions about a text or data, with a chance for each option."""
+        made = await self.engine.decide(state, questions, private=private)
+        answers = {
+            name: Decided(**{key: each.to_dict()[key] for key in Decided.model_fields})
+            for name, each in made.items()
+        }
+        lines = [f"{name}: {shown_value(each)}" for name, each in made.items()]
+        return result("\n".join(lines), DecidedAll(**facts_of(made), answers=answers))
+
     async def transcribe(
         self,
         path: Annotated[str, Field(description="a sound file on this machine")],
@@ -311,7 +356,14 @@ def make_server(engine: AsyncEngine) -> MCPServer[Any]:
         "edgewise", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     tools = EngineTools(engine)
-    for tool in (tools.ask, tools.call, tools.transcribe, tools.see, tools.find):
+    for tool in (
+        tools.ask,
+        tools.call,
+        tools.decide,
+        tools.transcribe,
+        tools.see,
+        tools.find,
+    ):
         about = ToolAnnotations(read_only_hint=True)  # none of them changes anything
         server.add_tool(plain_errors(tool), annotations=about)
     return server

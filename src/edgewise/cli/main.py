@@ -56,6 +56,10 @@ COMMANDS = {
     "call": ("edgewise.cli.call:call", "Turn a request into function calls."),
     "chat": ("edgewise.cli.chat:chat", "Talk: one history across device and cloud."),
     "completion": ("edgewise.cli.options:completion", "Print a shell completion script."),
+    "decide": (
+        "edgewise.cli.decide:decide",
+        "Answer typed questions: a chance for each option.",
+    ),
     "demo": ("edgewise.cli.demo:demo", "Watch a few requests being answered and routed."),
     "doctor": ("edgewise.cli.doctor:doctor", "What works here, what is missing, how to fix it."),
     "embed": ("edgewise.cli.search:embed", "Turn texts into vectors of one space."),
@@ -65,7 +69,7 @@ COMMANDS = {
     "keys": ("edgewise.cli.keys:keys", "Keys for a server's clients: make, list, rotate, revoke."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "listen": ("edgewise.cli.transcribe:listen", "Caption live what is being said."),
-    "mcp": ("edgewise.cli.serve:mcp", "Be an MCP server: ask, call, transcribe, see and find."),
+    "mcp": ("edgewise.cli.serve:mcp", "Be an MCP server: ask, call, decide, see and more."),
     "models": ("edgewise.cli.models:models", "List models: installed ones and those to pull."),
     "pull": ("edgewise.cli.models:pull", "Get a model's weights, verified."),
     "see": ("edgewise.cli.ask:see", "Ask about pictures."),
@@ -90,6 +94,7 @@ OFFERED = {
 _ELSEWHERE = {
     **dict.fromkeys(("list", "ls", "ps", "show", "search"), "models"),
     **dict.fromkeys(("get", "install", "download", "add"), "pull"),
+    **dict.fromkeys(("classify", "judge", "route"), "decide"),
     **dict.fromkeys(("run", "complete", "generate", "prompt"), "ask"),
     **dict.fromkeys(("login", "key", "keys"), "auth"),
     **dict.fromkeys(("config", "init", "configure"), "setup"),

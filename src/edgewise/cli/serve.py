@@ -269,7 +269,7 @@ def _time(seconds: float) -> str:
 @options.chat_model
 @options.as_json
 def mcp(port: int | None, policy: str | None, model: str | None, as_json: bool) -> None:
-    """Be an MCP server that offers ask, call, transcribe, see and find, until the client leaves.
+    """Be an MCP server that offers ask, call, decide, transcribe, see and find, until it leaves.
 
     Clients start it themselves, and speak to it over its standard streams; nothing but the
     protocol goes to standard output. Every result says where it comes from, how sure it is and
