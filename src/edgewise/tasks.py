@@ -17,17 +17,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgewise import plugins
-from edgewise.calibrations import find_calibration
+from edgewise.calibrations import find_calibration, find_learnt
 from edgewise.cloud.door import Door
 from edgewise.cloud.provider import Cloud
+from edgewise.decide.calibration import Calibration
 from edgewise.errors import (
     Cancelled,
     CloudClosed,
+    ExtraMissing,
     InvalidRequest,
     ModelNotFound,
     ToolServerFailed,
 )
-from edgewise.local.backend import CallBackend, ChatBackend
+from edgewise.local.backend import CallBackend, ChatBackend, QuestionReader
 from edgewise.local.catalogue import PROJECTOR, row_named
 from edgewise.parts import Parts
 from edgewise.record.ledger import ToolRecord
@@ -48,7 +50,7 @@ from edgewise.types.messages import (
     ToolCall,
 )
 from edgewise.types.pictures import SeenReply
-from edgewise.types.questions import QuestionLike, State
+from edgewise.types.questions import Question, QuestionLike, State
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, ToolResult
 from edgewise.types.transcripts import Transcript
 
@@ -396,22 +398,48 @@ def decide(
     """The answers to typed questions about a state."""
     from edgewise.decide.decisions import DECIDE
     from edgewise.flows import judge as flow
-    from edgewise.local.label_reader import LabelReader
+    from edgewise.local.label_reader import LabelReader, LearntReader
 
     given = checked(options, DecideOptions)
     asked = as_questions(questions)
     request = parts.request(as_state(state), **given)
     request = replace(request, task="decide", questions=asked)
+    vectors: list[Sequence[float]] = []  # of the state, made once for all questions
+
+    def vector_of(text: str) -> Sequence[float]:
+        if not vectors:
+            vectors.append(parts.embedder().embed([text], pause=parts.check_wanted).vectors[0])
+        return vectors[0]
+
+    def reader(question: Question) -> QuestionReader:
+        learnt = None if request.model else find_learnt(parts.settings, question)
+        if learnt is not None and (learnt.reads == "words" or learnt.space == space_of(parts)):
+            return LearntReader(learnt, vector_of)
+        return LabelReader(parts.backend(request.model))
+
+    def calibration(read_by: QuestionReader | None, _: Question) -> Calibration:
+        if isinstance(read_by, LearntReader):
+            return read_by.learnt.calibration
+        return parts.calibration(read_by, DECIDE, other=request.model)
+
     needed = flow.JudgeNeeds(
-        device=lambda: LabelReader(parts.backend(request.model)),
+        reader=reader,
         cloud=parts.cloud("decide"),
         policy=plugins.load("policies", request.policy),
-        calibration=lambda device, _: parts.calibration(device, DECIDE, other=request.model),
+        calibration=calibration,
         patience_s=parts.settings.patience_s,
         clock=time.perf_counter,
         pause=parts.check_wanted,
     )
     return parts.keep(request, lambda attempts: flow.decide(request, needed, attempts))
+
+
+def space_of(parts: Parts) -> str:
+    """The space of the device's vectors; empty if it makes none."""
+    try:
+        return parts.embedder().facts().space
+    except (ModelNotFound, ExtraMissing):
+        return ""
 
 
 # -- pictures --------------------------------------------------------------------------------------

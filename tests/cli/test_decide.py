@@ -114,3 +114,31 @@ def test_without_a_question_nothing_is_asked(run: Run) -> None:
     ran = run("decide", "words")
     assert ran.code == 2
     assert "no question" in ran.err
+
+
+def test_a_question_is_learnt_and_then_used_where_it_is_asked_again(
+    run: Run, device: ScriptedBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgewise.cli.decide.ensure_embedder", lambda settings, _: settings)
+    monkeypatch.setattr("edgewise.cli.decide.space_of", lambda _: "")
+    rows = [
+        {"state": f"{word} number {number}", "label": label}
+        for number in range(15)
+        for word, label in (("invoice", "billing"), ("crash", "tech"))
+    ]
+    file = tmp_path / "labels.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    asked = ("--choice", "billing,tech")
+    ran = run("decide", "learn", "team", "--labels", str(file), *asked)
+    assert "team reads a state by its words: 100 % of 30 labels right, unseen" in ran.out
+    ran = run("decide", "an invoice", "--choice", "other=billing,tech", "--local", "--json")
+    assert ran.json["answers"]["other"]["calibration"] == "learnt:team"
+    assert ran.json["answers"]["other"]["value"] == "billing"
+
+
+def test_learning_names_the_question_that_it_cannot_find(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "labels.jsonl"
+    file.write_text("")
+    ran = run("decide", "learn", "team", "--labels", str(file))
+    assert ran.code == 2
+    assert "no question 'team'" in ran.err

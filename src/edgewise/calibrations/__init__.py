@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibration
+from edgewise.decide.learnt import LearntQuestion, key_of, read_learnt
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
+from edgewise.types.questions import Question
 from edgewise.types.replies import TRANSFER
 
 KindName = Literal["chat", "calls", "speech", "see", "decide"]
@@ -115,6 +117,27 @@ def files_of(settings: Settings, facts: DeviceFacts, kind: Kind) -> tuple[Path, 
         return (Path(settings.calibration).expanduser(),)
     names = filter(None, (model_key(facts), facts.same_bits_as))
     return tuple(own_path(settings, name, kind.name) for name in names)
+
+
+def learnt_path(settings: Settings, key: str) -> Path:
+    """Where what was learnt of a question is; it may not exist."""
+    return settings.calibrations_dir / "learnt" / f"{key}.json"
+
+
+def find_learnt(settings: Settings, question: Question) -> LearntQuestion | None:
+    """What was learnt from labels of this very question; None: nothing."""
+    path = learnt_path(settings, key_of(question))
+    try:
+        written = path.stat().st_mtime_ns
+    except OSError:
+        return None
+    return _read_learnt(path, written)
+
+
+@lru_cache(maxsize=256)
+def _read_learnt(path: Path, written: int) -> LearntQuestion:
+    """Every request asks: a file is read once, and again when somebody has written it."""
+    return read_learnt(read_document(path), str(path))
 
 
 def find_document(settings: Settings, name: str, kind: str) -> Mapping[str, Any] | None:

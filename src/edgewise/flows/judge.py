@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -39,6 +39,7 @@ from edgewise.types.questions import Question, text_of
 from edgewise.types.replies import Attempt, Event, Finish, Judged, doubt_of
 
 SLACK = 0.05  # by which a provider's rounded chances may miss a sum of 1
+STRANGE = "nothing like it is among the labels that the question was learnt from"
 READS = 2  # of the options, forwards and backwards
 
 
@@ -46,12 +47,12 @@ READS = 2  # of the options, forwards and backwards
 class JudgeNeeds:
     """What the engine provides for a decision.
 
-    device       raises ModelNotFound if there is none
+    reader       who reads a question here; raises ModelNotFound if nobody can
     calibration  what judges one question's answer
     pause        is called between two questions: it may wait, or raise
     """
 
-    device: Callable[[], QuestionReader]
+    reader: Callable[[Question], QuestionReader]
     cloud: Cloud
     policy: Policy
     calibration: Callable[[QuestionReader | None, Question], Calibration]
@@ -87,19 +88,24 @@ class Judging(Flow):
     def __init__(self, request: Request, parts: JudgeNeeds, attempts: list[Attempt]) -> None:
         self.parts, self.cloud = parts, parts.cloud
         self.policy, self.clock, self.patience_s = parts.policy, parts.clock, parts.patience_s
-        self.device, self.misfit = self._look_at_device(request)
-        asks = request.policy != "cloud_only"
+        self.readers: dict[str, QuestionReader] = {}
+        self.unread: dict[str, Misfit] = {}  # why the device should not read a question
+        if request.policy != "cloud_only":  # never used, so never opened
+            self._look_at_device(request)
         self.calibrations = {
-            name: parts.calibration(self.device if asks else None, question)
+            name: parts.calibration(self.readers.get(name), question)
             for name, question in request.questions.items()
         }
         self.objectives = {
-            name: _objective(request, calibration)
-            for name, calibration in self.calibrations.items()
+            name: find_objective(request, self.calibrations[name])
+            if len(question.options) > 1
+            else Objective(0.0)  # there is nothing to doubt
+            for name, question in request.questions.items()
         }
-        unproven = [each.misfit for each in self.objectives.values() if each.misfit is not None]
-        if len(unproven) == len(self.objectives):  # then the device is not worth asking
-            self.misfit = self.misfit or unproven[0]
+        unproven = {n: each.misfit for n, each in self.objectives.items() if each.misfit}
+        for reasons in (self.unread, unproven):
+            if self.misfit is None and len(reasons) == len(request.questions):
+                self.misfit = next(iter(reasons.values()))  # the device is not worth asking
         first = next(iter(self.objectives.values()))
         self.draft = Draft(
             request=request,
@@ -111,28 +117,35 @@ class Judging(Flow):
         )
         self.judged = {name: _Judged() for name in request.questions}
 
-    def _look_at_device(self, request: Request) -> tuple[QuestionReader | None, Misfit | None]:
-        if request.policy == "cloud_only":
-            return None, None  # never used, so never opened
-        try:
-            device = self.parts.device()
-        except ModelNotFound as error:
-            return None, Misfit(error.code, str(error))
-        facts = device.facts()
+    def _look_at_device(self, request: Request) -> None:
+        """Who reads each question here, and why nobody should."""
+        by_model: dict[str, list[str]] = {}
+        for name, question in request.questions.items():
+            try:
+                self.readers[name] = self.parts.reader(question)
+            except ModelNotFound as error:
+                self.unread[name] = Misfit(error.code, str(error))
+                continue
+            by_model.setdefault(self.readers[name].facts().model, []).append(name)
+        for names in by_model.values():
+            facts = self.readers[names[0]].facts()
+            if misfit := self._find_misfit(request, facts, [request.questions[n] for n in names]):
+                self.unread |= dict.fromkeys(names, misfit)
+
+    def _find_misfit(
+        self, request: Request, facts: DeviceFacts, questions: Sequence[Question]
+    ) -> Misfit | None:
+        """Of the longest question, whether it fits; of all together, whether there is time."""
         if not facts.labels:
             reason = f"{facts.model} does not say how likely an answer is"
-            return device, Misfit("questions_unsupported", reason)
-        return device, self._find_misfit(request, facts)
-
-    def _find_misfit(self, request: Request, facts: DeviceFacts) -> Misfit | None:
-        """Of the longest question, whether it fits; of all together, whether there is time."""
+            return Misfit("questions_unsupported", reason)
         capacity = Capacity(
             context_tokens=facts.context_tokens,
             prompt_tokens_per_second=facts.prompt_tokens_per_second,
             output_tokens_per_second=facts.output_tokens_per_second,
             wait_s=facts.wait_s,
         )
-        asked = [_asked(question) for question in request.questions.values()]
+        asked = [_asked(question) for question in questions]
         longest = Message("user", f"{request.state}\n{max(asked, key=len)}")
         misfit = find_misfit(replace(request, messages=(longest,), deadline_ms=None), capacity)
         tokens = estimate_tokens((Message("user", request.state),))
@@ -150,25 +163,39 @@ class Judging(Flow):
         self._on_device(plan)
         doubtful = any(each.doubted for each in self.judged.values())
         self.draft.doubted = doubtful
-        if doubtful and plan.may_hand_off and not self._kept:
+        if doubtful and plan.may_hand_off and not self._kept and self.draft.attempts:
             attempts = self.draft.attempts
             attempts[-1] = replace(attempts[-1], outcome="handed_off")
         return doubtful
 
     def _on_device(self, plan: Plan | None) -> None:
-        """Read every question that nobody has answered."""
-        device, draft = self.device, self.draft
-        assert device is not None, "a plan that uses the device has one"
-        open_ones = [name for name, each in self.judged.items() if each.chances is None]
-        with LocalAttempt(self.request, draft.attempts, device.facts(), self.clock) as attempt:
+        """Read every question that nobody has answered, and that can be read here.
+
+        Where the cloud may be asked, it gets those that it should.
+        """
+        may_leave = plan is not None and plan.may_hand_off
+        by_model: dict[str, list[str]] = {}
+        for name, judged in self.judged.items():
+            misfit = self.unread.get(name)
+            if judged.chances is not None:
+                continue
+            if misfit is not None and (may_leave or not misfit.soft):
+                judged.doubted, judged.code, judged.reason = True, misfit.code, misfit.reason
+            else:
+                by_model.setdefault(self.readers[name].facts().model, []).append(name)
+        for names in by_model.values():
+            self._read_with(self.readers[names[0]].facts(), names, plan)
+        self._weakest()
+
+    def _read_with(self, facts: DeviceFacts, names: Sequence[str], plan: Plan | None) -> None:
+        with LocalAttempt(self.request, self.draft.attempts, facts, self.clock) as attempt:
             attempt.finish = Finish()
-            for number, name in enumerate(open_ones):
+            for number, name in enumerate(names):
                 if number:
                     self.parts.pause()
                     self._check_time(plan)
-                self._read(device, name, attempt)
+                self._read(self.readers[name], name, attempt)
             attempt.outcome = "answered"
-        self._weakest()
 
     def _weakest(self) -> None:
         """The reply is as sure as its least sure answer of the device."""
@@ -191,9 +218,10 @@ class Judging(Flow):
         judged.calibration = calibration.name
         # No threshold keeps a question that is promised nothing, however sure it looks.
         in_doubt = judged.confidence < objective.threshold or objective.misfit is not None
-        judged.doubted = in_doubt and len(question.options) > 1
+        strange = read.stranger and objective.threshold > 0
+        judged.doubted = in_doubt or strange
         judged.code = "kept_in_doubt" if judged.doubted else "kept_confident"
-        judged.reason = self._why(name)
+        judged.reason = STRANGE if strange else self._why(name)
 
     def _why(self, name: str) -> str:
         judged, objective = self.judged[name], self.objectives[name]
@@ -293,13 +321,11 @@ class Judging(Flow):
     @override
     def fall_back(self) -> Iterator[Event]:
         yield from ()
-        if any(each.chances is None for each in self.judged.values()):
-            self._on_device(None)
-        else:
-            self.draft.reinstate()
+        self.draft.reinstate()
+        self._on_device(None)
         self.draft.doubted = any(each.doubted for each in self.judged.values())
         for each in self.judged.values():
-            if each.doubted:
+            if each.doubted and each.chances is not None:
                 each.code = "fallback_local"
 
     # -- the reply ---------------------------------------------------------------------------------
@@ -332,10 +358,6 @@ class Judging(Flow):
             doubted=judged.doubted,
             calibration=judged.calibration,
         )
-
-
-def _objective(request: Request, calibration: Calibration) -> Objective:
-    return find_objective(request, calibration)
 
 
 def _asked(question: Question) -> str:

@@ -21,11 +21,13 @@ class LabelReading:
     chances    by option, in the caller's order; they sum to 1
     one_way    the same, read in one order of the options, and in its reverse
     mass       how much of the model's probability the options had, the least of all reads
+    stranger   nothing like the state was among those that the question was learnt from
     """
 
     chances: Mapping[str, float]
     one_way: tuple[Mapping[str, float], ...]
     mass: float
+    stranger: bool = False
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0

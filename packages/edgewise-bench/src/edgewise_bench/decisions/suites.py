@@ -191,12 +191,14 @@ def _option(label: bool | int | str) -> str:
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
-def public_suite(name: str, folder: Path, each: int, *, strangers: int = 0) -> Suite:
+def public_suite(
+    name: str, folder: Path, each: int, *, strangers: int = 0, longest: int = LONGEST
+) -> Suite:
     """A draw of a public set, the same number for every option, by a fixed seed."""
     told = PUBLIC[name]
     by_label: dict[str, list[Row]] = {}
     for row in dict.fromkeys(told.read(folder / told.file)):
-        if len(row[0]) <= LONGEST:
+        if len(row[0]) <= longest:
             by_label.setdefault(row[1], []).append(row)
     draw = random.Random(f"{SEED} {name}")
     for rows in by_label.values():
