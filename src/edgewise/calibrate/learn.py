@@ -150,8 +150,8 @@ def _held_out(
     for fold in range(folds.max() + 1):
         seen, unseen = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if reads == "words":
-            terms, matrix = _weigh([rows[at] for at in seen])
-            tested = _rows([rows[at] for at in unseen], terms)
+            terms, matrix = _weigh([rows[int(at)] for at in seen])
+            tested = _rows([rows[int(at)] for at in unseen], terms)
         else:
             whole = np.asarray(rows, np.float64)
             matrix, tested = whole[seen], whole[unseen]
@@ -248,4 +248,5 @@ def _centres(
 
 def _means(matrix: Numbers, targets: npt.NDArray[np.int64]) -> Numbers:
     means: Numbers = np.stack([matrix[targets == each].mean(axis=0) for each in np.unique(targets)])
-    return means / np.linalg.norm(means, axis=1, keepdims=True)
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+    return means

@@ -10,6 +10,7 @@ from edgewise_bench.commands.caller import caller
 from edgewise_bench.commands.clients import clients
 from edgewise_bench.commands.conversations import conversations
 from edgewise_bench.commands.cost import cost
+from edgewise_bench.commands.decide import decide
 from edgewise_bench.commands.embed import embed
 from edgewise_bench.commands.engines import engines
 from edgewise_bench.commands.find import find
@@ -45,7 +46,7 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, clients, conversations, cost, embed, engines, find, forward,
+    bfcl, calibration, caller, clients, conversations, cost, decide, embed, engines, find, forward,
     hostile, isolate, kills, memory, money, overhead, privacy, request, routing, scale, see, serve,
     soak, speech, spoken, team, tools, traces, warm, workload,
 ):  # fmt: skip

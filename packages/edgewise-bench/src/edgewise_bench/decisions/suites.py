@@ -209,6 +209,24 @@ def public_suite(
     return Suite(name, told.question, kept + odd)
 
 
+# Rows of each option, so that all suites together take about twenty minutes of one core.
+EACH = {
+    "sms_spam": 20, "sentiment": 20, "news": 8, "banking": 3, "assistant": 3, "home": 4,
+    "requests": 4, "adequacy": 15,
+}  # fmt: skip
+STRANGERS = 20
+
+
+def bench_suites(folder: Path | None) -> list[Suite]:
+    """Our own suites, and with a folder the public ones."""
+    public = [
+        public_suite(name, folder, each, strangers=STRANGERS)
+        for name, each in EACH.items()
+        if folder is not None
+    ]
+    return [*own_suites(), *public]
+
+
 def in_turns(suites: Sequence[Suite]) -> Iterator[tuple[Suite, Row]]:
     """All rows, one of each suite after the other, shuffled within: what is cut short is fair."""
     drawn = []
