@@ -17,7 +17,7 @@ from datetime import date
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import NamedTuple, get_args
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import click
 import pytest
@@ -588,6 +588,31 @@ def other_models_table() -> str:
         if row.speech_model or row.embedding_model
     )
     return "\n".join((head, *rows))
+
+
+WIRES_BEGIN, WIRES_END = "<!-- begin decision wires -->", "<!-- end decision wires -->"
+
+
+def decision_wires_table() -> str:
+    head = "| Name | Wire | Model | Where |\n|---|---|---|---|"
+    rows = (
+        f"| `{row.name}` | `{row.decisions}` | `{row.model_for('decide')}` "
+        f"| `{urljoin(row.base_url + '/', row.decision_path or row.decisions)}` |"
+        for row in PROVIDERS.values()
+        if row.decisions
+    )
+    return "\n".join((head, *rows))
+
+
+def test_the_table_of_decision_wires_is_the_directory() -> None:
+    page = words("docs/guide/providers.md")
+    before, _, rest = page.partition(WIRES_BEGIN)
+    table, _, after = rest.partition(WIRES_END)
+    if WRITE:
+        table = decision_wires_table()
+        written = f"{before}{WIRES_BEGIN}\n{table}\n{WIRES_END}{after}"
+        PAGES["docs/guide/providers.md"].write_text(written, "utf-8")
+    assert table.strip() == decision_wires_table()
 
 
 def _model(name: str) -> str:

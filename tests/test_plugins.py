@@ -88,7 +88,8 @@ def python(site: Path, *words: str, **environment: str) -> str:
 
 def test_built_ins_are_entry_points_too() -> None:
     assert plugins.names("policies") == ["cloud_only", "local_only", "prefer_cloud", "prefer_local"]
-    assert {row.protocol for row in PROVIDERS.values()} == set(plugins.names("cloud_providers"))
+    spoken = {name for row in PROVIDERS.values() for name in (row.protocol, row.decisions) if name}
+    assert spoken == set(plugins.names("cloud_providers"))
     assert Settings().backend in plugins.names("local_backends")
     for group in ("policies", "cloud_providers", "local_backends"):
         for name in plugins.names(group):

@@ -504,6 +504,39 @@ def test_a_variable_wins_over_a_table_and_a_table_over_the_row() -> None:
     assert models_for(chosen, "chat") == ["openai/gpt-6-luna"]
 
 
+def test_whoever_has_a_wire_for_decisions_is_asked_before_a_chat_model() -> None:
+    keys = KEYS | {"TYPESAFE_API_KEY": "k"}
+    chosen = Settings.load(keys)
+    assert models_for(chosen, "decide") == [
+        "openai/gpt-6-luna",
+        "typesafe/jev-latest",
+        "gemini/gemini-2.5-flash-lite",
+    ]
+    assert [config.protocol for config in parts.provider_configs(chosen, "decide")] == [
+        "decisions",
+        "systemone",
+        "gemini",
+    ]
+    assert "typesafe/jev-latest" not in models_for(chosen, "chat"), "it decides, and nothing else"
+    chosen = Settings.load(keys, chain=["gemini", "typesafe/jev-1.14.0"])
+    assert models_for(chosen, "decide") == ["typesafe/jev-1.14.0", "gemini/gemini-2.5-flash-lite"]
+    assert models_for(chosen, "chat") == ["gemini/gemini-2.5-flash-lite"]
+
+
+def test_a_provider_of_ones_own_can_have_a_wire_for_decisions() -> None:
+    proxy = {"base_url": "http://127.0.0.1:9/v1", "model": "chats", "decision_model": "decides"}
+    tables = {
+        "proxy": {**proxy, "decisions": "systemone"},
+        "laya": {"base_url": "http://127.0.0.1:9/v1", "model": "laya", "protocol": "systemone"},
+    }
+    chosen = Settings.load({}, chain=["proxy", "laya"], providers=tables)
+    assert models_for(chosen, "decide") == ["proxy/decides", "laya/laya"]
+    assert models_for(chosen, "chat") == ["proxy/chats"]
+    wrong = Settings.load({}, chain=["proxy"], providers={"proxy": {**proxy, "decisions": "jev"}})
+    with pytest.raises(SettingsError, match=r"\[providers.proxy\]: decisions = 'jev'"):
+        models_for(wrong, "decide")
+
+
 def test_a_table_that_says_nothing_of_speech_keeps_the_rows_models() -> None:
     chosen = Settings.load(KEYS, chain=["openai"], providers={"openai": {"model": "gpt-mine"}})
     assert models_for(chosen, "transcribe") == ["openai/gpt-transcribe"]

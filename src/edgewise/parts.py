@@ -27,8 +27,16 @@ from edgewise.calibrations import calibration_of, files_of, model_key
 from edgewise.cloud.breaker import Breaker, SharedBreaker
 from edgewise.cloud.door import Door, Lane
 from edgewise.cloud.personal_data import Finder
-from edgewise.cloud.provider import BudgetGuard, Cloud, ProviderConfig, Rates, TimeLimits
+from edgewise.cloud.provider import (
+    BudgetGuard,
+    Cloud,
+    CloudProvider,
+    ProviderConfig,
+    Rates,
+    TimeLimits,
+)
 from edgewise.cloud.providers import (
+    DECISION_WIRES,
     PROVIDERS,
     LibraryPrices,
     Provider,
@@ -735,7 +743,7 @@ def open_door(
     lanes = [
         Lane(
             config,
-            plugins.load("cloud_providers", config.protocol),
+            _opener(config, task),
             breakers.setdefault(config.name, _breaker(settings, budget_guard, config.name)),
         )
         for config in provider_configs(settings, task)
@@ -750,6 +758,17 @@ def open_door(
         own_id=own_id or new_request_id(),
         no_lanes="" if lanes else _why_no_lanes(settings, task),
     )
+
+
+def _opener(config: ProviderConfig, task: Task) -> Callable[[ProviderConfig], CloudProvider]:
+    opened: Callable[[ProviderConfig], CloudProvider] = plugins.load(
+        "cloud_providers", config.protocol
+    )
+    if task != "decide" or config.protocol in DECISION_WIRES:
+        return opened
+    from edgewise.cloud.decisions import ByChat  # noqa: PLC0415  # brings an HTTP client
+
+    return lambda config: ByChat(opened(config))
 
 
 def _breaker(settings: Settings, budget_guard: BudgetGuard, provider: str) -> Breaker:
@@ -775,6 +794,8 @@ def _why_no_lanes(settings: Settings, task: Task) -> str:
     does = _THAT_DO.get(task, "")
 
     def lacks(row: Provider) -> str:
+        if not row.protocol_for(task):
+            return f"{row.name} only decides"
         if does and not row.model_for(task):
             return f"{row.name} has no model {does}"
         if row.name in keyed:
@@ -803,19 +824,23 @@ def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[Provid
         choices = [parse_choice(text, custom=tuple(rows.values())) for text in settings.chain]
     else:
         choices = [(row, row.default_model) for row in rows.values() if row.needs_key]
+    if task == "decide":  # who says how sure it is comes before who only chooses
+        choices.sort(key=lambda choice: not choice[0].decisions)
     seen: set[tuple[str, str]] = set()
     for row, model in choices:
         key = find_key(settings, row, credentials)
         if not settings.chain and not key:
             continue
+        protocol = row.protocol_for(task)
         # The chain names chat models; another task uses its own model, or skips the provider.
-        model = model if task in ("chat", "call") else row.model_for(task)
-        if not model or (row.name, model) in seen:
+        own = task in ("transcribe", "embed") or (task == "decide" and protocol != row.protocol)
+        model = row.model_for(task) if own else model
+        if not (protocol and model) or (row.name, model) in seen:
             continue  # two chat models of one provider are one lane for other tasks
         seen.add((row.name, model))
         yield ProviderConfig(
             name=row.name,
-            protocol=row.protocol,
+            protocol=protocol,
             model=model,
             base_url=row.base_url,
             key=key,
@@ -832,6 +857,9 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
         protocol = table.protocol or (known.protocol if known else "openai")
         if protocol not in plugins.names("cloud_providers"):
             raise SettingsError(f"[providers.{name}]: no protocol {protocol!r}")
+        if table.decisions not in ("", *DECISION_WIRES):
+            wires = " or ".join(DECISION_WIRES)
+            raise SettingsError(f"[providers.{name}]: decisions = {table.decisions!r}: {wires}")
         rows[name] = custom_row(
             name,
             table.base_url or (known.base_url if known else ""),
@@ -843,6 +871,8 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
             else table.needs_key,
             speech_model=table.speech_model or (known.speech_model if known else ""),
             embedding_model=table.embedding_model or (known.embedding_model if known else ""),
+            decisions=table.decisions or (known.decisions if known else ""),  # type: ignore[arg-type]  # checked
+            decision_model=table.decision_model or (known.decision_model if known else ""),
             rates=_own_rates(table),
         )
     return {name: _with_variables(settings, row) for name, row in rows.items()}
@@ -865,6 +895,7 @@ def _with_variables(settings: Settings, row: Provider) -> Provider:
         default_model=get(f"{ours}_MODEL", "") or row.default_model,
         speech_model=get(f"{ours}_SPEECH_MODEL", "") or row.speech_model,
         embedding_model=get(f"{ours}_EMBEDDING_MODEL", "") or row.embedding_model,
+        decision_model=get(f"{ours}_DECISION_MODEL", "") or row.decision_model,
     )
 
 

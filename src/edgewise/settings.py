@@ -172,6 +172,8 @@ class ProviderSettings:
     key_env: str = ""
     speech_model: str = ""
     embedding_model: str = ""
+    decisions: str = ""
+    decision_model: str = ""
     needs_key: bool | None = None  # None: as built in; a new one needs it if it names a variable
     # Dollars per million tokens; None: as the price list says
     input_price: float | None = None

@@ -34,6 +34,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackCloud]:
             "gemini": server.gemini_url,
             "anthropic": server.anthropic_url,
             "cactus_cloud": server.cactus_url,
+            "systemone": server.openai_url,
         }
         for row in PROVIDERS.values():
             monkeypatch.setenv(f"EDGEWISE_{row.name.upper()}_BASE_URL", urls[row.protocol])

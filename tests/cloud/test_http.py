@@ -419,7 +419,7 @@ def test_a_date_to_wait_for_becomes_seconds() -> None:
         ([{"error": {"message": "a"}}], "a"),
         ({"error": "a"}, "a"),
         ({"detail": "a"}, "a"),
-        ({"detail": [{"msg": "a"}]}, "[{'msg': 'a'}]"),
+        ({"detail": [{"msg": "a"}]}, "a"),
         ({"message": "a", "error": "b"}, "a"),
         ("a", "a"),
         ({}, ""),

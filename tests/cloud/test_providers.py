@@ -64,6 +64,28 @@ def test_these_providers_transcribe_and_these_embed() -> None:
     }
 
 
+def test_these_providers_have_a_wire_for_decisions() -> None:
+    assert {
+        row.name: (row.decisions, row.model_for("decide"))
+        for row in PROVIDERS.values()
+        if row.decisions
+    } == {
+        "openai": ("decisions", "gpt-6-luna"),
+        "openrouter": ("systemone", "typesafe/jev-1.14"),
+        "typesafe": ("systemone", "jev-latest"),
+    }
+
+
+def test_a_decision_has_a_price_of_its_own() -> None:
+    prices = LibraryPrices()
+    for row in PROVIDERS.values():
+        model = row.model_for("decide")
+        config = ProviderConfig(name=row.name, protocol=row.protocol_for("decide"), model=model)
+        if row.decisions:
+            assert prices.known(config), row.name
+            assert prices.cost(config, 100_000, 0) == prices.cost(config, 100_000, 1000) > 0
+
+
 # The price list has no whisper of Together's; its sound is charged at the upper price.
 @pytest.mark.parametrize(
     "row",
@@ -99,6 +121,7 @@ def test_the_directory_holds_the_promised_providers() -> None:
         "ollama",
         "vllm",
         "cactus_cloud",
+        "typesafe",
     }
 
 

@@ -22,6 +22,7 @@ from edgewise.types.messages import (
     ToolCall,
     WireName,
 )
+from edgewise.types.questions import Question, text_of
 from edgewise.types.replies import Finish, FinishReason
 
 # Rough estimates: used only to say how many tokens it was if a provider does not.
@@ -40,6 +41,7 @@ BYTES_PER_REQUEST = 512
 TOKENS_OF_INSTRUCTIONS = 1024
 MOST_WORDS_PER_SECOND = 16  # in tokens; nobody speaks faster, in any language
 LARGEST_CONTEXT = 1_000_000  # in tokens, of any model
+TOKENS_OF_A_DECISION = 2048  # besides what is chosen: a chat model may think first
 LONGEST_ANSWER = 16_384  # in tokens, where nobody asked for a limit: what is set aside for it
 # The names of a protocol for "at most this many tokens", the older ones last.
 LIMIT_NAMES: Mapping[WireName, tuple[str, ...]] = {
@@ -225,6 +227,9 @@ def leaving_texts(request: Request) -> Iterator[str]:
         yield from (request.response_format.name, in_words(request))
     for tool in request.tools:
         yield json.dumps(described(tool))
+    for name, question in request.questions.items():
+        yield from (name, text_of(question.ask), *map(text_of, question.described))
+        yield from (*question.options, *question.options)  # a chat model is held to them, too
     messages = paired(request.messages)
     names = call_names(messages)
     for message in messages:
@@ -293,23 +298,33 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
     )
 
 
-def most_input_tokens(request: Request) -> int:
+def most_input_tokens(request: Request, *, read_again: int = 0) -> int:
     """An upper bound, for a reservation: no tokenizer makes two tokens of one byte.
 
     Each text has the bytes of its JSON string with everything escaped, which is the longest that
-    any protocol writes it. A picture has its provider's number of tokens.
+    any protocol writes it. A picture has its provider's number of tokens. `read_again` is how often
+    the messages are read once more.
     """
     written = [len(json.dumps(text)) + BYTES_PER_TEXT for text in leaving_texts(request) if text]
     if request.original is not None:
         written = [max(sum(written), _most_original(request.original))]
     images = [image.tokens or MOST_TOKENS_PER_IMAGE for image in _images(request)]
     calls = sum(len(message.tool_calls) for message in request.messages)
-    parts = len(request.messages) + calls + len(request.tools) + len(images)
-    instructed = request.tools or request.response_format or request.task == "transcribe"
+    options = sum(1 + len(each.options) for each in request.questions.values())
+    parts = len(request.messages) + calls + len(request.tools) + len(images) + options
+    instructed = (
+        request.tools or request.response_format or request.task in ("transcribe", "decide")
+    )
+    again = read_again * sum(len(json.dumps(each.content)) for each in request.messages)
     sound = 2 * math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
     around = BYTES_PER_REQUEST + BYTES_PER_PART * parts
     return (
-        sum(written) + sum(images) + sound + around + (TOKENS_OF_INSTRUCTIONS if instructed else 0)
+        sum(written)
+        + again
+        + sum(images)
+        + sound
+        + around
+        + (TOKENS_OF_INSTRUCTIONS if instructed else 0)
     )
 
 
@@ -373,6 +388,8 @@ def most_output_tokens(request: Request) -> int:
     """Of an answer. The transcript of a long sound may exceed a chat's limit."""
     if request.task == "embed":
         return 0
+    if request.task == "decide":
+        return TOKENS_OF_A_DECISION + sum(map(_most_chosen, request.questions.values()))
     if request.task == "transcribe":
         spoken = math.ceil(audio_seconds(request) * MOST_WORDS_PER_SECOND)
         return max(request.device_tokens, spoken)
@@ -382,6 +399,12 @@ def most_output_tokens(request: Request) -> int:
         limit = max(asked, limit or 0) or None
         answers = _most_answers(original)
     return math.ceil(answers * (LONGEST_ANSWER if limit is None else limit))
+
+
+def _most_chosen(question: Question) -> int:
+    """Tokens that answer a question: a number and an option, or a count for each option."""
+    longest = max(len(json.dumps(option)) for option in question.options)
+    return BYTES_PER_TEXT + max(longest, len(question.options))
 
 
 def _images(request: Request) -> Iterable[Image]:

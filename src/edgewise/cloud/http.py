@@ -531,7 +531,7 @@ def message_in(body: object) -> str:
         return body
     if not isinstance(body, Mapping):
         return ""
-    for name in ("message", "detail", "error"):
+    for name in ("message", "msg", "detail", "error"):
         inside = body.get(name)
         if inside:
             return message_in(inside) or str(inside)

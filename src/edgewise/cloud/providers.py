@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from edgewise.cloud.conversation import (
@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
     from genai_prices.types import Provider as ListedProvider
 
-Protocol = Literal["openai", "gemini", "anthropic", "cactus_cloud"]
+Protocol = Literal["openai", "gemini", "anthropic", "cactus_cloud", "systemone", "decisions"]
+DecisionWire = Literal["", "systemone", "decisions"]
+DECISION_WIRES: tuple[str, ...] = ("systemone", "decisions")  # which can nothing but decide
 OutputLimit = Literal["max_tokens", "max_completion_tokens"]
 
 
@@ -85,6 +87,10 @@ class Provider:
     models            the first matching prefix counts
     speech_model      for transcription; "": it has none
     embedding_model   for embeddings; "": it has none
+    decisions         its wire for decisions; "": it has none, and its chat model is asked
+    decision_model    for that wire; "": the default model
+    decision_path     where that wire is, if not at its usual place
+    decision_prices_as  its id in the price list for decisions, if that is another
     least_audio_s     the shortest sound it charges for: shorter sounds cost as much
     speech_prompt     False: for transcription it refuses the words before as a hint
     any_language      what it must be told to detect the language; "": nothing
@@ -114,6 +120,10 @@ class Provider:
     models: tuple[ModelTraits, ...] = ()
     speech_model: str = ""
     embedding_model: str = ""
+    decisions: DecisionWire = ""
+    decision_model: str = ""
+    decision_path: str = ""
+    decision_prices_as: str = ""
     least_audio_s: float = 0.0
     speech_prompt: bool = True
     any_language: str = ""
@@ -137,7 +147,15 @@ class Provider:
     def model_for(self, task: Task) -> str:
         """The model for a task unless the user names one; "" if there is none."""
         special = {"transcribe": self.speech_model, "embed": self.embedding_model}
+        if task == "decide" and self.decisions:
+            return self.decision_model or self.default_model
         return special.get(task, self.default_model)
+
+    def protocol_for(self, task: Task) -> str:
+        """What it is asked in; "" if it cannot do the task."""
+        if task == "decide":
+            return self.decisions or self.protocol
+        return "" if self.protocol in DECISION_WIRES else self.protocol
 
     def traits(self, model: str) -> ModelTraits:
         """Of an unknown model: nothing special, except at Anthropic (see that row)."""
@@ -176,6 +194,8 @@ def custom_row(
     description: str = "",
     speech_model: str = "",
     embedding_model: str = "",
+    decisions: DecisionWire = "",
+    decision_model: str = "",
     rates: Rates | None = None,
 ) -> Provider:
     """Any base URL with a known protocol. It needs a key if it names any, unless told otherwise."""
@@ -199,6 +219,8 @@ def custom_row(
         free=is_loopback(base_url) and not keyed,
         speech_model=speech_model,
         embedding_model=embedding_model,
+        decisions=decisions,
+        decision_model=decision_model,
         rates=rates,
     )
 
@@ -239,6 +261,10 @@ def row_for(config: ProviderConfig) -> Provider:
 
 @functools.lru_cache(maxsize=256)  # every body and every price asks; clients may name any model
 def _row(name: str, protocol: str, base_url: str, model: str, keyed: bool) -> Provider:
+    if protocol in DECISION_WIRES:
+        known = _row(name, "", base_url, model, keyed)
+        prices = known.decision_prices_as or known.prices_as
+        return replace(known, protocol=cast(Protocol, protocol), prices_as=prices)
     if name in PROVIDERS:
         return PROVIDERS[name]
     served = [row for row in PROVIDERS.values() if row.base_url.rstrip("/") == base_url.rstrip("/")]
@@ -380,7 +406,10 @@ def _marks(value: Any) -> Iterator[Any]:
 
 def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
     """What is reserved before anything is sent."""
-    tokens, written = most_input_tokens(request), most_output_tokens(request)
+    # Who decides may read the state once more for each question, and charge for it.
+    again = len(request.questions) - 1 if config.protocol in DECISION_WIRES else 0
+    tokens = most_input_tokens(request, read_again=max(0, again))
+    written = most_output_tokens(request)
     sound = request.original is not None and sounds(request.original)
     marks = list(_marks(request.original.body)) if request.original is not None else []
     stored = bool(marks) or row_for(config).protocol == "openai"  # which stores without being asked

@@ -24,7 +24,8 @@ from edgewise.cloud.personal_data import Finder, Found, find, joined
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.errors import CloudClosed, CloudError, EdgewiseError
 from edgewise.types.messages import KINDS, Message, Original, Request, Tool, ToolCall
-from edgewise.types.replies import Attempt, Finish, Raw
+from edgewise.types.questions import Choice, Question, Score, YesNo
+from edgewise.types.replies import Attempt, Finish, Judged, Raw
 
 MOST_NESTING = 200  # of arguments and schemas; deeper ones stay on the device
 MOST_SEARCHED = 5_000_000  # characters; a longer request, which few models could read, stays too
@@ -178,6 +179,9 @@ class Sealed:
                 elif isinstance(chunk, ToolCall):
                     arguments = _mapped(chunk.arguments, self.open_value)
                     yield replace(chunk, arguments=arguments, written="")
+                elif isinstance(chunk, Judged):
+                    chances = _mapped(chunk.chances, self.open_text)
+                    yield replace(chunk, chances=chances)
                 else:
                     if held and isinstance(chunk, Finish):
                         yield held
@@ -376,6 +380,9 @@ def _seal(request: Request, find_in: Callable[[str, Sequence[str]], tuple[Found,
         id=name(request.id),
         messages=tuple(_message(each, written, name) for each in request.messages),
         tools=tuple(_tool(each, written, name) for each in request.tools),
+        questions={
+            written(asked): _question(each, written) for asked, each in request.questions.items()
+        },
         hint=written(request.hint),
         stop=tuple(map(written, request.stop)),
         context={},  # its facts are in the messages
@@ -532,6 +539,9 @@ def _texts(request: Request) -> Iterator[str]:
     for tool in request.tools:
         yield from (tool.name, tool.description)
         yield from _leaves(tool.parameters)
+    for name, question in request.questions.items():
+        yield name
+        yield from _leaves((question.ask, question.options, question.described))
     if request.response_format is not None:
         yield request.response_format.name
         yield from _leaves(request.response_format.schema)
@@ -602,6 +612,15 @@ def _message(message: Message, written: Rewrite, name: Rewrite) -> Message:
     return replace(
         message, content=written(message.content), tool_calls=calls, tool_call_id=answers
     )
+
+
+def _question(question: Question, written: Rewrite) -> Question:
+    ask = _mapped(question.ask, written)
+    if isinstance(question, YesNo):
+        return YesNo(ask, _mapped(question.true, written), _mapped(question.false, written))
+    if isinstance(question, Score):
+        return Score(_mapped(question.levels, written), ask)
+    return Choice(_mapped(question.choices, written), ask)
 
 
 def _as_id(written: str, given: str) -> str:

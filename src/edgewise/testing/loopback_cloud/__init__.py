@@ -1,1 +1,1 @@
-"""A scripted cloud on this machine: real HTTP, four providers' protocols, every kind of failure."""
+"""A scripted cloud on this machine: real HTTP, five providers' protocols, every kind of failure."""

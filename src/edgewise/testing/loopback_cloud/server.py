@@ -1,4 +1,4 @@
-"""LoopbackCloud: a scripted cloud that speaks four providers' protocols over real HTTP."""
+"""LoopbackCloud: a scripted cloud that speaks five providers' protocols over real HTTP."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from edgewise.testing.loopback_cloud.wires import (
     AnthropicWire,
     CactusWire,
     Cut,
+    DecisionsWire,
     Empty,
     GeminiWire,
     Malformed,
@@ -36,6 +37,7 @@ from edgewise.testing.loopback_cloud.wires import (
     SeenRequest,
     Silence,
     Status,
+    SystemOneWire,
     Wire,
     beginning,
 )
@@ -297,6 +299,8 @@ WIRES: tuple[Wire, ...] = (
     GeminiWire(),
     CactusWire(),
     ResponsesWire(),
+    DecisionsWire(),
+    SystemOneWire(),
     OpenAIWire(),
 )
 # A reset may overtake unread data; this lets the client read what it was sent.
@@ -374,7 +378,7 @@ class ServedSocket:
             case Recorded():
                 self._send_recorded(route, scripted)
             case Empty():
-                self._play(route, body, Answer(text="", vectors=()))
+                self._play(route, body, Answer(text="", vectors=(), chances=()))
             case Answer(delay_first_s=delay):
                 self._hold(delay)
                 if route.stream:

@@ -39,6 +39,9 @@ class Answer:
     audio_tokens     how many of `input_tokens` were sound
     audio_seconds    of sound; OpenAI's transcriptions then report these instead of tokens
     vectors          for embeddings; None: invented, the same for the same text
+    chances          for decisions: of each question in order, the chance of each option, as
+                     {"true": 0.9}; None for a question that is refused. Without them the first
+                     option is likely
     usage            TOLD: the counts above; UNTOLD: none; else what is said instead of each count
 
     Providers count cached and reasoning tokens differently. Each protocol sends what its provider
@@ -60,6 +63,7 @@ class Answer:
     audio_tokens: int = 0
     audio_seconds: float = 0.0
     vectors: tuple[tuple[float, ...], ...] | None = None
+    chances: tuple[Mapping[str, float] | None, ...] | None = None
     usage: object = TOLD
 
     def __post_init__(self) -> None:
@@ -592,6 +596,133 @@ def _items(answer: Answer) -> list[tuple[dict[str, Any], str]]:
         }
         items.append((item, arguments))
     return items
+
+
+# -- decisions: TypeSafe's wire and OpenAI's ------------------------------------------------------
+
+
+class DecisionsWire(OpenAIWire):
+    """OpenAI's list of questions. Several others take TypeSafe's body at the same path."""
+
+    @override
+    def route(
+        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> Route | None:
+        if method != "POST" or path != "/v1/decisions" or "state" in body:
+            return None
+        return Route(
+            self,
+            model=str(body.get("model", "")),
+            required=("model", "input", "questions"),
+            shape=functools.partial(_decided_in_order, body),
+        )
+
+
+class SystemOneWire(OpenAIWire):
+    """TypeSafe's questions by name."""
+
+    name = "systemone"
+    _PATHS = ("/v1/systemone", "/v1/decisions", "/api/alpha/decisions")
+
+    @override
+    def route(
+        self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]
+    ) -> Route | None:
+        if method != "POST" or path not in self._PATHS:
+            return None
+        return Route(
+            self,
+            model=str(body.get("model", "")),
+            required=("model", "state", "questions"),
+            shape=functools.partial(_decided_by_name, body),
+        )
+
+    @override
+    def error(self, fault: Status) -> dict[str, Any]:
+        words = fault_message(fault)
+        if fault.status == 422:
+            return {"detail": [{"loc": ["body"], "msg": words, "type": "value_error"}]}
+        return {"detail": words}
+
+
+def _chances(answer: Answer, options: Sequence[str], place: int) -> dict[str, float] | None:
+    """The scripted chances of a question, or a likely first option."""
+    if answer.chances is not None:
+        given = answer.chances[place]
+        return None if given is None else {name: given.get(name, 0.0) for name in options}
+    rest = 0.1 / (len(options) - 1) if len(options) > 1 else 0.0
+    return {name: rest if number else 1 - 0.1 * bool(rest) for number, name in enumerate(options)}
+
+
+def _mean(chances: Mapping[str, float]) -> float:
+    return sum(int(level) * chance for level, chance in chances.items())
+
+
+def _decided_by_name(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
+    asked = {} if answer.chances == () else body["questions"]
+    for place, (name, question) in enumerate(asked.items()):
+        kind, criteria = question["type"], question.get("criteria") or {}
+        options = ["true", "false"] if kind == "noul" else list(criteria)
+        if kind == "score":
+            options = [str(level) for level in range(len(criteria))]
+        if (chances := _chances(answer, options, place)) is None:
+            continue
+        told: dict[str, Any] = {"type": kind, "confidence": 0.5, "probabilities": chances}
+        match kind:
+            case "noul":
+                told = {"type": kind, "noul": chances["true"]}
+            case "choice":
+                told["choice"] = max(chances, key=lambda name: chances[name])
+            case _:
+                legend = dict(zip(options, criteria, strict=True))
+                told |= {"score": _mean(chances), "legend": legend}
+        answers[name] = told
+    usage = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+    return {"model": body["model"], "answers": answers, "usage": answer.told(usage) or None}
+
+
+def _decided_in_order(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    answers = []
+    asked = [] if answer.chances == () else body["questions"]
+    for place, question in enumerate(asked):
+        kind = question["type"]
+        options = ["true", "false"]
+        if kind == "choice":
+            options = [str(each["value"]) for each in question["choices"]]
+        elif kind == "score":
+            options = [str(level) for level in range(len(question["levels"]))]
+        chances = _chances(answer, options, place)
+        told: dict[str, Any] = {"type": kind, "name": question.get("name")}
+        if chances is None:
+            told["type"] = "refusal"
+        elif kind == "predicate":
+            told["probability"] = chances["true"]
+        elif kind == "choice":
+            told["choice"] = max(chances, key=lambda name: chances[name])
+            told["probabilities"] = [
+                {"value": name, "probability": chance} for name, chance in chances.items()
+            ]
+        else:
+            told["score"] = _mean(chances)
+            told["probabilities"] = [
+                {"value": int(level), "label": each["label"], "probability": chances[level]}
+                for level, each in zip(options, question["levels"], strict=True)
+            ]
+        if chances is not None and kind != "predicate":
+            told["confidence"] = 0.5
+        answers.append(told)
+    usage = {
+        "input_tokens": answer.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": answer.cached_tokens,
+            "cache_write_tokens": answer.stored_tokens,
+        },
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": answer.input_tokens,
+    }
+    return {"model": body["model"], "answers": answers, "usage": answer.told(usage) or None}
 
 
 # -- Anthropic's messages, streamed and whole ------------------------------------------------------
