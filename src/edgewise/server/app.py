@@ -31,6 +31,7 @@ from edgewise.server.access import GOOGLE_KEY, Guard, send_fault
 from edgewise.server.answer import Incoming, answer
 from edgewise.server.anthropic import MessagesWire, count_tokens
 from edgewise.server.chat import ChatWire, model_list, one_model
+from edgewise.server.decisions import decisions, systemone
 from edgewise.server.embeddings import embeddings
 from edgewise.server.errors import BROKEN, Fault, Refusal, error_body, refuse
 from edgewise.server.metrics import CONTENT_TYPE
@@ -144,6 +145,8 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/messages", "messages", _chat(MessagesWire())),
     ("POST", "/v1/messages/count_tokens", "messages.count_tokens", count_tokens),
     ("POST", "/v1/embeddings", "embeddings", embeddings),
+    ("POST", "/v1/systemone", "systemone", systemone),
+    ("POST", "/v1/decisions", "decisions", decisions),
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
     ("GET", "/v1/models", "models", _either(model_list, gemini.list_models)),
     ("GET", "/v1/models/{model:path}", "models", _either(one_model, gemini.one_model)),

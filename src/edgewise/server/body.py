@@ -63,9 +63,10 @@ _SILENT = logging.Logger("edgewise.server.form", logging.CRITICAL + 1)
 class BadField(InvalidRequest):
     """A field of a request has the wrong type or value."""
 
-    def __init__(self, path: str, words: str) -> None:
+    def __init__(self, path: str, words: str, loc: tuple[str | int, ...] = ()) -> None:
         super().__init__(f"{path}: {words}" if path else words)
         self.path, self.words = path, words
+        self.loc = loc or ((path,) if path else ())  # the place in pieces
 
 
 # What keeps a request in, as people write it, and the setting that they mean. Said where nobody
@@ -376,7 +377,7 @@ def read_model(model: type[Given], values: Mapping[str, Any], *, named: str = ""
         return model.model_validate(values, context=Spare())
     except ValidationError as error:
         found = _translated(error)
-        raise BadField(named or found.path, found.words) from None
+        raise BadField(named or found.path, found.words, () if named else found.loc) from None
 
 
 def read_body(model: type[Given], body: bytes) -> Given:
@@ -422,24 +423,27 @@ _EXPECTED = {
 def _translated(error: ValidationError) -> BadField:
     """The first of pydantic's errors in our words. The place leaves out the tags of unions."""
     first = error.errors(include_url=False)[0]
+    loc = tuple(piece for piece in first["loc"] if not str(piece).startswith(TAG))
     path = ""
-    for piece in first["loc"]:
+    for piece in loc:
         if isinstance(piece, int):
             path += f"[{piece}]"
-        elif not piece.startswith(TAG):
+        else:
             path += f".{piece}" if path else piece
     kind, value, context = first["type"], first["input"], first.get("ctx", {})
     if kind == "one_of":
         if not isinstance(value, dict):
-            return BadField(path, f"expected an object, got {_kind(value)}")
+            return BadField(path, f"expected an object, got {_kind(value)}", loc)
         field, _, words = first["msg"].partition(": ")
-        return BadField(f"{path}.{field}", f"{words}, got {_shown(value.get(field))}")
+        return BadField(
+            f"{path}.{field}", f"{words}, got {_shown(value.get(field))}", (*loc, field)
+        )
     if kind == "missing" or (value is None and kind != "value_error"):
-        return BadField(path, "is required")
+        return BadField(path, "is required", loc)
     if kind in _EXPECTED:
         if kind == "float_type" and isinstance(value, int) and not isinstance(value, bool):
-            return BadField(path, "the number is too large")
-        return BadField(path, f"expected {_EXPECTED[kind]}, got {_kind(value)}")
+            return BadField(path, "the number is too large", loc)
+        return BadField(path, f"expected {_EXPECTED[kind]}, got {_kind(value)}", loc)
     known: dict[str, Callable[[], str]] = {
         "value_error": lambda: str(context["error"]),
         "literal_error": lambda: f"expected {context['expected']}, got {_shown(value)}",
@@ -451,7 +455,7 @@ def _translated(error: ValidationError) -> BadField:
         "too_long": lambda: f"at most {context['max_length']}, got {context['actual_length']}",
         "too_short": lambda: "is empty",
     }
-    return BadField(path, known.get(kind, lambda: first["msg"])())
+    return BadField(path, known.get(kind, lambda: first["msg"])(), loc)
 
 
 def _shown(value: Any) -> str:

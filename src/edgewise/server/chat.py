@@ -699,6 +699,7 @@ def _whole_logprobs(ask: Ask, reply: Reply) -> Logprobs | None:
 
 
 CREATED = 1_760_000_000  # the shape wants a time; names have none
+RELEASED = "2025-10-09"  # the same time, as a day
 
 
 class ModelEntry(TypedDict):
@@ -708,13 +709,27 @@ class ModelEntry(TypedDict):
     owned_by: NotEmpty
 
 
+class NamedModel(TypedDict):
+    """The same, as TypeSafe's clients want it."""
+
+    name: NotEmpty
+    description: str
+    release_date: str
+
+
 class ModelList(TypedDict):
     object: Literal["list"]
     data: Annotated[list[ModelEntry], MinLen(1)]
+    models: Annotated[list[NamedModel], MinLen(1)]
 
 
 def model_list(state: ServerState, incoming: Incoming) -> Work:
-    found: ModelList = {"object": "list", "data": models(state, incoming.client)}
+    data = models(state, incoming.client)
+    named: list[NamedModel] = [
+        {"name": each["id"], "description": each["owned_by"], "release_date": RELEASED}
+        for each in data
+    ]
+    found: ModelList = {"object": "list", "data": data, "models": named}
     yield whole(200, JSON, to_json(found))
 
 

@@ -104,7 +104,7 @@ _NOT_WORTH_RETRYING = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One error, before it is written in the shape of an API. `raw`: in the provider's own words,
-    which are in that shape already."""
+    which are in that shape already. `loc` is the place of what is wrong, in pieces."""
 
     status: int
     code: str
@@ -114,6 +114,7 @@ class Fault:
     retry: bool = True
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: Raw | None = None
+    loc: tuple[str | int, ...] = ()
 
     @property
     def theirs(self) -> Any:
@@ -196,6 +197,25 @@ class OllamaError(TypedDict):
     code: Annotated[str, MinLen(1)]
 
 
+class SystemOneError(TypedDict):
+    """TypeSafe's shape, with our code beside it."""
+
+    detail: str
+    code: Annotated[str, MinLen(1)]
+
+
+class SystemOneWrong(TypedDict):
+    loc: list[str | int]
+    msg: str
+    type: Annotated[str, MinLen(1)]
+
+
+class SystemOneInvalid(TypedDict):
+    """The same for what is wrong with a request, as FastAPI says it."""
+
+    detail: list[SystemOneWrong]
+
+
 def openai_error(fault: Fault) -> Error:
     if fault.theirs is not None:
         return cast(Error, fault.theirs)
@@ -247,13 +267,25 @@ def google_error(fault: Fault) -> GoogleError:
     }
 
 
+def systemone_error(fault: Fault) -> SystemOneError | SystemOneInvalid:
+    if fault.status != 422:
+        return {"detail": fault.message, "code": fault.code}
+    words = fault.message.removeprefix(f"{fault.param}: ")
+    kind = "missing" if words == "is required" else "value_error"
+    return {"detail": [{"loc": ["body", *fault.loc], "msg": words, "type": kind}]}
+
+
 def is_google(path: str) -> bool:
     """Whether a path is of Gemini's API, in either of its versions."""
     return path.startswith("/v1beta/") or bool(_GOOGLE_METHOD.fullmatch(path))
 
 
-def error_body(path: str, fault: Fault) -> Error | AnthropicError | OllamaError | GoogleError:
+def error_body(
+    path: str, fault: Fault
+) -> Error | AnthropicError | OllamaError | GoogleError | SystemOneError | SystemOneInvalid:
     """An error in the shape of the API that a path belongs to."""
+    if path == "/v1/systemone":
+        return systemone_error(fault)
     if path.startswith("/api/"):
         return ollama_error(fault)
     if is_google(path):
@@ -308,6 +340,7 @@ def fault_of(error: EdgewiseError) -> Fault:
         if own
         else without_folders(short_error(_for_clients(error))),
         param=error.path if isinstance(error, BadField) else "",
+        loc=error.loc if isinstance(error, BadField) else (),
         retry_after_s=_wait(error),
         retry=error.code not in _NOT_WORTH_RETRYING,
         headers=raw.headers if raw is not None else {},

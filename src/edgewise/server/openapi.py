@@ -6,6 +6,7 @@ What is written here is a table: which path takes and gives what, and which stat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal
 
@@ -30,8 +31,21 @@ from edgewise.server.dashboard import (
     UsageTable,
     files,
 )
+from edgewise.server.decisions import (
+    DecisionsAnswer,
+    DecisionsRequest,
+    SystemOneAnswer,
+    SystemOneRequest,
+)
 from edgewise.server.embeddings import EmbeddingList, EmbeddingsRequest
-from edgewise.server.errors import AnthropicError, Error, GoogleError, OllamaError
+from edgewise.server.errors import (
+    AnthropicError,
+    Error,
+    GoogleError,
+    OllamaError,
+    SystemOneError,
+    SystemOneInvalid,
+)
 from edgewise.server.forward import Forwarded
 from edgewise.server.gemini import (
     GeminiEntry,
@@ -82,6 +96,7 @@ WORDS = {
     "409": "it cannot be changed here",
     "408": "the body took too long to arrive",
     "413": "the body is too large",
+    "422": "a field is wrong, as FastAPI says it",
     "429": "busy, too often, or the budget is spent; Retry-After where waiting helps",
     "4XX": "the cloud's own refusal of the request",
     "500": "the server failed",
@@ -125,7 +140,7 @@ class Ready(TypedDict):
 SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
     "validation": (
         *(ChatRequest, ResponseRequest, MessagesRequest, CountRequest),
-        *(EmbeddingsRequest, TranscriptionForm, Routing),
+        *(EmbeddingsRequest, TranscriptionForm, Routing, SystemOneRequest, DecisionsRequest),
         *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest, FeedbackRequest),
         ResidenceRequest,
         *(OllamaEmbedRequest, OllamaEmbeddingRequest, GenerateContentRequest),
@@ -138,7 +153,8 @@ SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
         *(Overview, Confidences, Recent, UsageTable, LedgerRequest, Feedback, Alive, Ready),
         *(Residence, Residences),
         *(GenerateContentResponse, GeminiTokens, GeminiModels, GeminiEntry),
-        *(Error, AnthropicError, OllamaError, GoogleError),
+        *(Error, AnthropicError, OllamaError, GoogleError, SystemOneError, SystemOneInvalid),
+        *(SystemOneAnswer, DecisionsAnswer),
     ),
 }
 
@@ -229,6 +245,32 @@ def _json(schema: Schema) -> dict[str, Any]:
 def _refusals(statuses: tuple[str, ...], shape: Any = Error) -> dict[str, Any]:
     content = _json(_named(shape))
     return {status: {"description": WORDS[status], "content": content} for status in statuses}
+
+
+def _deciding(asking: Callable[..., dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """TypeSafe's path, and the one that two wires share."""
+    wrong = {"description": WORDS["422"], "content": _json(_named(SystemOneInvalid))}
+    by_name = asking(
+        "system_one",
+        "TypeSafe's typed questions about a state, a chance for each option",
+        SystemOneRequest,
+        SystemOneAnswer,
+        error=SystemOneError,
+    )
+    listed = asking(
+        "decide",
+        "OpenAI's typed questions about an input; TypeSafe's body is taken, too",
+        DecisionsRequest,
+        DecisionsAnswer,
+        SystemOneAnswer,
+    )
+    both = {"anyOf": [_named(DecisionsRequest), _named(SystemOneRequest)]}
+    listed["requestBody"]["content"] = _json(both)
+    for status, refusal in listed["responses"].items():
+        if status != "200":
+            refusal["content"] = _json({"anyOf": [_named(Error), _named(SystemOneError)]})
+    by_name["responses"]["422"] = listed["responses"]["422"] = wrong
+    return by_name, listed
 
 
 def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -353,6 +395,7 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
     reside["requestBody"] = {"required": True, "content": shape(ResidenceRequest)}
     ready = looking("ready", "Whether it takes requests", shape(Ready), ("403",))
     ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
+    by_name, listed = _deciding(asking)
     form = "multipart/form-data"
     space = {"type": "string", "maxLength": 128}  # empty: any
     page = {"text/html": {"schema": TEXT}}
@@ -389,6 +432,8 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
         ("post", "/v1/embeddings"): asking(
             "embed", "OpenAI's embeddings", EmbeddingsRequest, EmbeddingList, space=space
         ),
+        ("post", "/v1/systemone"): by_name,
+        ("post", "/v1/decisions"): listed,
         ("post", "/v1/audio/transcriptions"): asking(
             "transcribe",
             "What is said in a sound file",
