@@ -84,7 +84,8 @@ $(VENV)/.ready-dist: | $(BIN)/python
 
 $(CLIENTS)/.ready:
 	$(PYTHON) -m venv $(CLIENTS)
-	$(CLIENTS)/bin/python -m pip install --quiet --prefer-binary openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm
+	$(CLIENTS)/bin/python -m pip install --quiet --prefer-binary openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm \
+		'typesafe-sdk[zstd]' jev-lite systemone-client jevbench
 	@touch $@
 
 $(INSTRUCTOR)/.ready:

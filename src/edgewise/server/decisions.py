@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from annotated_types import MaxLen, MinLen
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from edgewise.errors import InvalidRequest
@@ -94,10 +95,15 @@ class NoulCriteria(Model):
     false: Described | None = None
 
 
+def _what_counts(value: Any) -> Any:
+    """Some clients say what counts as a yes, and nothing else."""
+    return {"true": value} if isinstance(value, str) else value
+
+
 class NoulQuestion(Model):
     type: Literal["noul"]
     instructions: Described | None = None
-    criteria: NoulCriteria | None = None
+    criteria: Annotated[NoulCriteria | None, BeforeValidator(_what_counts)] = None
 
     def question(self) -> Question:
         told = self.criteria or NoulCriteria()
@@ -505,13 +511,13 @@ class _Listed:
 def _listed(state: ServerState, incoming: Incoming, served: Served, given: dict[str, Any]) -> Work:
     asked = read_model(DecisionsRequest, given)
     rows = [_read(each, f"questions[{at}]") for at, each in enumerate(asked.questions)]
-    # Their names are free: they may be missing, or the same. What errors quote is unique.
-    questions = {f"{at}": row.question for at, row in enumerate(rows)}
+    names = _unique([row.name for row in rows])
+    questions = dict(zip(names, (row.question for row in rows), strict=True))
     made = _decide(state, incoming, served, asked, _state_of(asked.input), questions)
     usage = made.usage
     body: DecisionsAnswer = {
         "model": _name_of(made, served),
-        "answers": [_listed_answer(row, made[f"{at}"]) for at, row in enumerate(rows)],
+        "answers": [_listed_answer(row, made[name]) for name, row in zip(names, rows, strict=True)],
         "usage": {
             "input_tokens": usage.input_tokens,
             "input_tokens_details": {
@@ -526,6 +532,21 @@ def _listed(state: ServerState, incoming: Incoming, served: Served, given: dict[
     }
     headers = {**JSON, "x-request-id": made.id, **report_headers(made)}
     yield whole(200, headers, to_json(body))
+
+
+def _unique(names: Sequence[str | None]) -> list[str]:
+    """A name may be missing, or stand twice: then it is the place of its question."""
+    given = Counter(names)
+    plain = (name for name in names if name and name.strip())
+    taken = {name for name in plain if given[name] == 1}
+    return [
+        name if name is not None and name in taken else _free(f"question {at}", taken)
+        for at, name in enumerate(names, start=1)
+    ]
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    return _free(f"{name}'", taken) if name in taken else name
 
 
 def _read(asked: Predicate | ListedChoiceQuestion | ListedScoreQuestion, place: str) -> _Listed:
