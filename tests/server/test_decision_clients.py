@@ -16,7 +16,7 @@ from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.server.test_examples import python_with, run
 
-SCRIPT = {
+SCRIPT: dict[str, float | dict[str, float]] = {
     "refund": 0.96,
     "team": {"billing": 0.9, "tech": 0.1},
     "anger": {"0": 0.2, "1": 0.8},

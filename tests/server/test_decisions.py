@@ -40,7 +40,7 @@ LISTED: list[dict[str, Any]] = [
         "levels": [{"label": "calm"}, {"label": "furious", "description": "shouts"}],
     },
 ]
-CHANCES = {
+CHANCES: dict[str, float | dict[str, float]] = {
     "refund": 0.96,
     "team": {"billing": 0.9, "tech": 0.1},
     "anger": {"0": 0.2, "1": 0.8},
@@ -252,7 +252,12 @@ def test_a_question_called_policy_is_no_setting_of_ours(served: Served) -> None:
     questions = {"policy": BY_NAME["refund"], "privacy": BY_NAME["refund"]}
     answer = by_name(served, state={"private": "no"}, questions=questions)
     assert answer.status_code == 200, answer.text
-    assert by_name(served, privacy="private").status_code == 422, "here it would be passed over"
+    wrong: list[dict[str, Any]] = [{"privacy": "private"}, {"options": {"privacy": "private"}}]
+    for misplaced in wrong:
+        assert by_name(served, **misplaced).status_code == 422, "there it would be passed over"
+        assert listed(served, **misplaced).status_code == 400
+    hidden = [{**LISTED[0], "privacy": "private"}]
+    assert listed(served, questions=hidden).status_code == 400
 
 
 # -- what is wrong ---------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from edgewise.errors import InvalidRequest
 from edgewise.server.access import Served
 from edgewise.server.answer import Incoming, chat_options, logged, only
 from edgewise.server.body import (
+    METADATA,
     BadField,
     Many,
     Model,
@@ -380,11 +381,12 @@ def decisions(state: ServerState, incoming: Incoming) -> Work:
 
 
 def _object_in(incoming: Incoming) -> dict[str, Any]:
-    """A form is how TypeSafe's clients send pictures. In a state and in questions, names are the
-    client's own: only those beside them may say where the request may go."""
+    """A form is how TypeSafe's clients send pictures. In its state and its questions names are the
+    client's own, and no misplaced settings of ours."""
     if incoming.headers.get("content-type", "").startswith("multipart/"):
         raise BadField("assets", NO_PICTURES)
-    return parse_body(incoming.body, depth=0)
+    found = parse_body(incoming.body, read_at=(*METADATA, "state", "questions"))
+    return found if "state" in found else parse_body(incoming.body)
 
 
 @contextlib.contextmanager

@@ -79,6 +79,28 @@ MORE_GOOD: dict[str, dict[str, Any]] = {
         "encoding_format": "float",
         "dimensions": 64,
     },
+    "/v1/systemone": {
+        "model": "auto",
+        "state": {"mail": "Charged twice."},
+        "questions": {
+            "refund": {"type": "noul", "instructions": "Money back?", "criteria": {"true": "so"}},
+            "team": {"type": "choice", "criteria": {"billing": "payments", "tech": None}},
+            "anger": {"type": "score", "instructions": "How angry?", "criteria": ["calm", "mad"]},
+        },
+    },
+    "/v1/decisions": {
+        "model": "auto",
+        "input": [{"role": "user", "content": [{"type": "input_text", "text": "Twice."}]}],
+        "questions": [
+            {"type": "predicate", "name": "refund", "instructions": "Money back."},
+            {
+                "type": "choice",
+                "instructions": "Who?",
+                "choices": [{"value": True}, {"value": "tech", "description": "bugs"}],
+            },
+            {"type": "score", "instructions": "How?", "levels": [{"label": "a"}, {"label": "b"}]},
+        ],
+    },
     "/api/chat": {
         "model": "auto",
         "messages": [{"role": "user", "content": "Hello?", "images": []}],

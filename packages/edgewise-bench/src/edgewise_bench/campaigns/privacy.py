@@ -39,7 +39,7 @@ from edgewise.testing import (
 )
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import Message, Request, RunnableTool, Tool, ToolCall
-from edgewise.types.replies import Attempt, Finish, Vectors
+from edgewise.types.replies import Attempt, Finish, Judged, Vectors
 from edgewise_bench.campaigns.attacks import TRANSCRIBE, Target
 from edgewise_bench.campaigns.raw_websocket import event, handshake
 from edgewise_bench.campaigns.uploads import form, png
@@ -144,6 +144,8 @@ class OwnCloud:
         journal.append(Attempt(place="cloud", backend="own", model="own", outcome="answered"))
         if request.task == "embed":
             yield Vectors(tuple((0.6, 0.8) for _ in request.messages))
+        elif request.task == "decide":
+            yield Judged({name: {"true": 0.75, "false": 0.25} for name in request.questions})
         else:
             yield "Noted."
         yield Finish()
@@ -385,6 +387,25 @@ def _embed(engine: Callable[[Rig], Engine]) -> Ask:
     return ask
 
 
+def _decide(engine: Callable[[Rig], Engine]) -> Ask:
+    def ask(rig: Rig, said: Said, thing: str, canary: Canary) -> object:
+        state = "a mail" if thing in ASKED else str(canary)
+        return engine(rig).decide(state, _questions(thing, canary), **said)
+
+    return ask
+
+
+ASKED = ("question", "outcome", "name")  # of a decision, where a canary may stand
+
+
+def _questions(thing: str, canary: Canary) -> Said:
+    place = {thing: str(canary)}
+    question: Said = {"type": "noul", "instructions": place.get("question", "Is it urgent?")}
+    if "outcome" in place:
+        question |= {"criteria": {"true": place["outcome"]}}
+    return {place.get("name", "urgent"): question}
+
+
 def _hear(engine: Callable[[Rig], Engine]) -> Ask:
     def ask(rig: Rig, said: Said, _: str, canary: Canary) -> object:
         said = {name: value for name, value in said.items() if name != "model"}
@@ -457,6 +478,7 @@ LIBRARY: dict[str, tuple[Ask, tuple[str, ...]]] = {
     "speculation": (_call(_doubting, speculative=True), ("prompt", "schema")),
     "audit": (_audit, ("prompt", "system", "result", "title")),
     "embed": (_embed(_doubting), ("prompt", "error", "retry")),
+    "decide": (_decide(_doubting), ("prompt", *ASKED, "error", "retry")),
     "transcribe": (_hear(_doubting), ("sound", "error", "retry")),
     "listen": (_listen, ("sound",)),
     "conversation": (_converse, ("prompt", "error")),
@@ -465,6 +487,7 @@ LIBRARY: dict[str, tuple[Ask, tuple[str, ...]]] = {
     "own_complete": (_complete(_beside), CHATS[:-2]),
     "own_call": (_call(_beside), ("prompt", "schema")),
     "own_embed": (_embed(_beside), ("prompt",)),
+    "own_decide": (_decide(_beside), ("prompt", *ASKED)),
     "own_transcribe": (_hear(_beside), ("sound",)),
     "own_async": (_asynchronously(own=True), ("prompt", "system", "result")),
 }
@@ -537,6 +560,27 @@ HTTP: dict[str, tuple[str, Callable[[str, Canary], Said], tuple[str, ...]]] = {
         "/api/generate",
         lambda thing, canary: {"prompt": str(canary), "stream": thing == "retry"},
         ("prompt", "error", "retry"),
+    ),
+    "http_systemone": (
+        "/v1/systemone",
+        lambda thing, canary: {
+            "state": "a mail" if thing in ASKED else str(canary),
+            "questions": _questions(thing, canary),
+        },
+        ("prompt", *ASKED, "error"),
+    ),
+    "http_decisions": (
+        "/v1/decisions",
+        lambda thing, canary: {
+            "input": "a mail" if thing == "question" else str(canary),
+            "questions": [
+                {
+                    "type": "predicate",
+                    "instructions": str(canary) if thing == "question" else "It is urgent.",
+                }
+            ],
+        },
+        ("prompt", "question", "error"),
     ),
     "http_embeddings": ("/v1/embeddings", lambda _, canary: {"input": [str(canary)]}, ("prompt",)),
     "http_ollama_embed": ("/api/embed", lambda _, canary: {"input": str(canary)}, ("prompt",)),

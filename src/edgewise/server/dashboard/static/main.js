@@ -1,6 +1,7 @@
 // Puts the page together: which part is shown, in which colours.
 
 import { startCaptions } from "./captions.js";
+import { startDecide } from "./decide.js";
 import { startFeed } from "./feed.js";
 import { connected, current, startOverview } from "./overview.js";
 import { byId } from "./page_parts.js";
@@ -40,4 +41,5 @@ showPage(false);
 startCaptions();
 startStart();
 startFeed();
+startDecide();
 startOverview().then(() => showPage(false)).then(startPlayground).catch((error) => connected(false, error.message));

@@ -4,7 +4,7 @@
 import { HISTOGRAM, binned, histogramChart } from "./charts.js";
 import { byId, codeBox, count, make, money, percent, table, whyNotCloud, withCode, words } from "./page_parts.js";
 
-const TASKS = { chat: "chat", call: "function calls", transcribe: "transcription", see: "pictures" };
+const TASKS = { chat: "chat", call: "function calls", transcribe: "transcription", see: "pictures", decide: "decisions" };
 // Each calibration has thresholds of its own; what nobody has measured is one more scale. They never
 // share a chart.
 const groupOf = (row) => [row.task, row.verified ? "" : "unverified", row.calibration].join(" ");
