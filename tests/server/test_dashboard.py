@@ -501,6 +501,23 @@ def test_the_playground_streams_and_says_who_answered(
     assert "From the cloud." in page.text(".turn.cloud .said")
 
 
+def test_the_playground_decides_and_takes_a_verdict(page: Browser, serving: Serving) -> None:
+    teams = {"billing": 0.7, "tech": 0.2, "sales": 0.1}
+    device = ScriptedBackend.deciding({"question 1": 0.96, "question 2": teams})
+    served = serving(device, settings={"threshold": 0.0})
+    opened(page, served, "#playground")
+    page.click("#decide-send")
+    page.wait("document.querySelectorAll('#decide-shown tbody tr').length === 2")
+    told = page.text("#decide-shown")
+    assert "Who should take it?" in told and "billing 0.70 · tech 0.20 · sales 0.10" in told
+    assert "yes 0.96 · no 0.04" in told and "2 of 2 kept on the device" in told
+    page.click("#decide-shown .thumb")
+    page.wait("document.querySelector('#decide-shown').textContent.includes('counted as right')")
+    page.run("document.querySelector('#decide-questions').value = '?'")
+    page.click("#decide-send")
+    page.wait("document.querySelectorAll('#decide-shown tbody tr').length === 1")
+
+
 def test_the_playground_offers_tools_and_takes_their_results(page: Browser, busy: Served) -> None:
     chatting(page, busy)
     page.click("#with-tools")
