@@ -133,6 +133,19 @@ def test_a_conversation_can_be_asked_about(served: Served) -> None:
         assert listed(served, input=[{"role": "user", "content": [part]}]).status_code == 200
 
 
+@pytest.mark.parametrize("name", ["jev-latest", "gpt-6-luna", "auto"])
+def test_the_names_that_clients_ask_for_by_themselves_mean_auto(served: Served, name: str) -> None:
+    assert by_name(served, model=name).json()["edgewise"]["source"] == "local"
+    assert listed(served, model=name).json()["edgewise"]["source"] == "local"
+
+
+def test_a_model_of_a_cloud_can_be_named(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = serving(ScriptedBackend.deciding(CHANCES), settings=SURE)
+    answer = by_name(served, model="cloud/openai/gpt-6-luna").json()
+    assert answer["model"] == "cloud/openai/gpt-6-luna"
+    assert [seen.path for seen in cloud.requests] == ["/v1/decisions"]
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_a_packed_body_is_unpacked(served: Served, encoding: str) -> None:
     plain = json.dumps({"model": "auto", "state": "x" * 2000, "questions": BY_NAME}).encode()
@@ -252,11 +265,13 @@ def test_a_question_called_policy_is_no_setting_of_ours(served: Served) -> None:
     questions = {"policy": BY_NAME["refund"], "privacy": BY_NAME["refund"]}
     answer = by_name(served, state={"private": "no"}, questions=questions)
     assert answer.status_code == 200, answer.text
-    wrong: list[dict[str, Any]] = [{"privacy": "private"}, {"options": {"privacy": "private"}}]
+    private = {"privacy": "private"}
+    wrong: list[dict[str, Any]] = [private, {"options": private}]
+    wrong.append({"extra_body": {"metadata": private}})
     for misplaced in wrong:
         assert by_name(served, **misplaced).status_code == 422, "there it would be passed over"
         assert listed(served, **misplaced).status_code == 400
-    hidden = [{**LISTED[0], "privacy": "private"}]
+    hidden = [{**LISTED[0], **private}]
     assert listed(served, questions=hidden).status_code == 400
 
 
