@@ -193,6 +193,9 @@ _FORMS: Mapping[str, Callable[[str, str], bool]] = {
     ),
     "without": lambda text, value: value not in text.lower(),
     "capitals": lambda text, _: text == text.upper() and text != text.lower(),
+    "lower_case": lambda text, _: text == text.lower() and text != text.upper(),
+    "begins": lambda text, value: normalise(text).startswith(normalise(value)),
+    "ends": lambda text, value: normalise(text).endswith(normalise(value)),
     "bullets": _bullets,
 }
 

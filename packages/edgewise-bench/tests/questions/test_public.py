@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from edgewise.calibrate.answers import is_right
-from edgewise_bench.questions.public import FILES, LONGEST, read_public_questions
+from edgewise_bench.questions.public import (
+    FILES,
+    LONGEST,
+    read_lettered,
+    read_public_questions,
+    read_word_problems,
+)
 
 
 def row(task: str, query: str, truth: str, choices: object = "") -> dict[str, str]:
@@ -85,3 +92,24 @@ def test_what_cannot_be_checked_is_left_out(tmp_path: Path, unfit: Mapping[str, 
 def test_a_question_that_is_there_twice_is_asked_once(tmp_path: Path) -> None:
     found = read_public_questions(write(tmp_path, [RIVER], [RIVER]))
     assert [each.reference for each in found] == ["train:0"]
+
+
+def test_choices_with_letters_are_right_by_letter_or_in_words(tmp_path: Path) -> None:
+    write(tmp_path, [MOON], [])
+    ((source, question),) = read_lettered(tmp_path)
+    assert source == "mmlu"
+    right = question.accepted[0]
+    assert is_right(question, right)
+    assert is_right(question, f"{right}. the Moon")
+    assert is_right(question, "It is the Moon.")
+    assert not is_right(question, "the Sun")
+
+
+def test_a_word_problem_ends_with_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "problems.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        row = {"question": "Two boxes of 600 pens?", "answer": "2 times 600\n#### 1,200"}
+        file.write(json.dumps(row) + "\n")
+    (question,) = read_word_problems(path)
+    assert is_right(question, "Each box has 600, so 2 x 600 = 1,200 pens.")
+    assert not is_right(question, "That is 800.")

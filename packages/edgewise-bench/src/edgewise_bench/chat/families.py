@@ -33,8 +33,7 @@ from edgewise.decide.families import (
 )
 from edgewise.decide.policy import find_threshold
 from edgewise_bench.chat.held_out import HeldOut, Judged, path_of, read_held_out
-from edgewise_bench.questions.kinds import life as kinds_of_life
-from edgewise_bench.questions.kinds.builtin import SYSTEMS
+from edgewise_bench.questions.kinds.builtin import LIFE, SYSTEMS
 from edgewise_bench.questions.public import FIRM, read_lettered, read_public_questions
 
 THRESHOLDS = (0.995, 0.99, *(round(0.98 - 0.02 * step, 2) for step in range(35)))
@@ -119,13 +118,13 @@ def asked_in_life(data: Path) -> list[Asked]:
     is not taken for one of a family that proves much."""
     own = [
         Asked(family, question.kind, question.prompt)
-        for family, kinds in kinds_of_life.KINDS.items()
+        for family, kinds in LIFE.items()
         for number, kind in enumerate(kinds)
         for question in kind(Random(f"0/{family}/{number}"))
     ]
     lettered = [
-        Asked(f"{PUBLIC[name]} by letter", f"{name}_letters", prompt)
-        for name, prompt in read_lettered(data)
+        Asked(f"{PUBLIC[name]} by letter", question.kind, question.prompt)
+        for name, question in read_lettered(data)
     ]
     return own + lettered
 

@@ -8,6 +8,7 @@ the file and the line it is on.
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ CHOICES = ("commonsense_qa", "openbook_qa", "arc_challenge", "mmlu")
 OPEN = ("natural_qa", "trivia_qa")
 FIRM = (*CHOICES, "natural_qa")  # TriviaQA's rows hold one alias at random
 LONGEST = 700  # characters: what is longer takes a small device seconds to read
+LETTERS = "ABCDE"
 _FILLERS = frozenset(["a", "an", "the", "of", "in", "on", "at", "and"])
 
 
@@ -52,20 +54,43 @@ def read_public_questions(folder: Path) -> list[PublicQuestion]:
     return [question for turn in turns for question in turn if question is not None]
 
 
-def read_lettered(folder: Path) -> list[tuple[str, str]]:
-    """(source, prompt): the same questions of choice, with letters and without being told how."""
+def read_lettered(folder: Path) -> list[tuple[str, Question]]:
+    """(source, question): the same questions of choice, with letters and without being told how."""
     found = []
     for name in FILES:
         for row in _rows(folder / name):
             if row["task_name"] in CHOICES and len(row["query"]) <= LONGEST:
-                texts = _texts(ast.literal_eval(row["choices"]))
-                lines = (
-                    f"{letter}. {text}" for letter, text in zip("ABCDEFGHIJ", texts, strict=False)
-                )
-                found.append(
-                    (row["task_name"], "\n".join((row["query"].strip(), *lines, "Answer:")))
-                )
+                question = _by_letter(row)
+                if question is not None:
+                    found.append((row["task_name"], question))
     return found
+
+
+def _by_letter(row: Mapping[str, Any]) -> Question | None:
+    choices = ast.literal_eval(row["choices"])
+    texts = [str(text).strip() for text in _texts(choices)]
+    labels = [str(label) for label in _labels(choices, len(texts))]
+    if row["ground_truth"] not in labels or len(texts) > len(LETTERS):
+        return None
+    place = labels.index(row["ground_truth"])
+    lines = (f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
+    return Question(
+        kind=f"{row['task_name']}_letters",
+        prompt="\n".join((row["query"].strip(), *lines, "Answer:")),
+        accepted=(LETTERS[place], texts[place]),
+        rivals=tuple(text for text in texts if text != texts[place]),
+        rule="letter",
+    )
+
+
+def read_word_problems(path: Path) -> Iterator[Question]:
+    """Those of a file that has the form of GSM8K's: the answer ends with the number."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            result = row["answer"].rpartition("####")[2].strip().replace(",", "")
+            yield Question(
+                kind="grade_school", prompt=row["question"], accepted=(result,), rule="result"
+            )
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -15,14 +15,18 @@ from random import Random
 from edgewise.calibrate.answers import Question
 from edgewise_bench.questions.kinds import (
     code,
+    daily,
     following,
     labels,
+    life,
     numbers,
+    programs,
     reading,
     reasoning,
     recall,
     rewriting,
     skills,
+    talking,
     translating,
     world,
 )
@@ -69,6 +73,15 @@ _ROOMS = (
 FAMILIES: dict[str, tuple[Kind, ...]] = {
     family: tuple(kind for room in _ROOMS for kind in room.get(family, ()))
     for family in dict.fromkeys(family for room in _ROOMS for family in room)
+}
+
+
+# As people ask; answers have room for 256 tokens, and a program may be one of them.
+LIFE: dict[str, tuple[Kind, ...]] = {
+    **life.KINDS,
+    **daily.KINDS,
+    **talking.KINDS,
+    **programs.KINDS,
 }
 
 

@@ -1,52 +1,29 @@
 """Kinds of question as people ask them: what nobody can know, what a text does not say, what is not
 so, slips of the keyboard, a second question about the first, other languages, forms to be kept.
 
-Their texts are in `life.txt`, in sections: a question, or a question and its answers.
+Their texts are in `life.txt`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 from itertools import pairwise
 from random import Random
 
 from edgewise.calibrate.answers import Question, Rule
 from edgewise_bench.questions.kinds import facts
 from edgewise_bench.questions.kinds.recall import Kind
-
-
-@cache
-def _sections() -> dict[str, list[str]]:
-    text = (resources.files("edgewise_bench.questions.kinds") / "life.txt").read_text("utf-8")
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        if line.startswith("["):
-            lines = found.setdefault(line.strip("[]"), [])
-        elif line:
-            lines.append(line)
-    return found
-
-
-def _lines(section: str) -> tuple[str, ...]:
-    return tuple(_sections()[section])
-
-
-def _pairs(section: str) -> list[tuple[str, tuple[str, ...]]]:
-    split = (line.rpartition(" = ") for line in _lines(section))
-    return [(question, tuple(answers.split(" / "))) for question, _, answers in split]
-
+from edgewise_bench.questions.kinds.texts import lines_of, pairs_of
 
 # -- what cannot be known --------------------------------------------------------------------------
 
 
 def unknowable(random: Random) -> Iterator[Question]:
-    for prompt in _lines("unknowable"):
+    for prompt in lines_of("unknowable"):
         yield Question(
             kind="unknowable",
             prompt=random.choice(("", "", "Tell me: ", "Quick question. ", "Hi! ")) + prompt,
-            accepted=_lines("says that it is not known"),
+            accepted=lines_of("says that it is not known"),
             rule="contains",
         )
 
@@ -89,7 +66,7 @@ def not_stated(random: Random) -> Iterator[Question]:
             yield Question(
                 kind="absent_from_text",
                 prompt=f"{text}\n\n{ask.format(name=name)}{end}",
-                accepted=_lines("says that the text does not say it"),
+                accepted=lines_of("says that the text does not say it"),
                 rule="contains",
             )
         for ask, answer in (
@@ -109,17 +86,17 @@ def not_stated(random: Random) -> Iterator[Question]:
 
 
 def false_premises(random: Random) -> Iterator[Question]:
-    for prompt in _lines("false premises"):
+    for prompt in lines_of("false premises"):
         yield Question(
             kind="false_premises",
             prompt=random.choice(("", "", "I have a question. ", "For a quiz: ")) + prompt,
-            accepted=_lines("says that it is not so"),
+            accepted=lines_of("says that it is not so"),
             level=3,
         )
 
 
 def beliefs(random: Random) -> Iterator[Question]:
-    for prompt, answers in _pairs("beliefs"):
+    for prompt, answers in pairs_of("beliefs"):
         end = random.choice(("", " Answer yes or no.", " Yes or no?", " Is that true?"))
         yield Question(
             kind="beliefs", prompt=prompt + end, accepted=answers, rule="yes_no", level=3
@@ -148,7 +125,7 @@ _ENDS = (" thx", " pls", "", "", " asap", " :)")
 
 
 def everyday_typos(random: Random) -> Iterator[Question]:
-    for prompt, answers in _pairs("everyday"):
+    for prompt, answers in pairs_of("everyday"):
         for slips in (1, 3):
             typed = mistyped(prompt, random, slips)
             yield Question(
@@ -168,7 +145,7 @@ _ASKED_AGAIN = (
 
 
 def same_again(random: Random) -> Iterator[Question]:
-    pairs = _pairs("capitals")
+    pairs = pairs_of("capitals")
     random.shuffle(pairs)
     for (one, told), (other, wanted) in pairwise(pairs):
         first, said, then = random.choice(_ASKED_AGAIN)
@@ -244,9 +221,9 @@ def told_before(random: Random) -> Iterator[Question]:
 # -- other languages -------------------------------------------------------------------------------
 
 
-def _in_language(kind: str, *, inside: bool = False) -> Kind:
+def in_language(kind: str, *, inside: bool = False) -> Kind:
     def ask(_: Random) -> Iterator[Question]:
-        for prompt, answers in _pairs(kind):
+        for prompt, answers in pairs_of(kind):
             rule: Rule = "contains" if inside else "mention"
             yield Question(kind=kind, prompt=prompt, accepted=answers, rule=rule)
 
@@ -257,7 +234,7 @@ def _in_language(kind: str, *, inside: bool = False) -> Kind:
 
 
 def forms(random: Random) -> Iterator[Question]:
-    for theme in _lines("themes"):
+    for theme in lines_of("themes"):
         for kind, prompt, form in _forms(theme, random):
             yield Question(kind=kind, prompt=prompt, accepted=(form,), rule="form")
 
@@ -288,11 +265,11 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "typos": (everyday_typos,),
     "follow-ups": (same_again, go_on_counting, remembered, told_before),
     "European languages": tuple(
-        _in_language(f"in_{name}")
+        in_language(f"in_{name}")
         for name in ("german", "french", "spanish", "italian", "portuguese")
     ),
     "other scripts": tuple(
-        _in_language(f"in_{name}", inside=True) for name in ("russian", "chinese")
+        in_language(f"in_{name}", inside=True) for name in ("russian", "chinese")
     ),
     "forms": (forms,),
 }
