@@ -35,7 +35,7 @@ class Question:
                json      the first JSON object of the answer is the accepted one
                pick      so many as the first of `accepted` says are named of the rest, no more
                brief     no more words than the first of `accepted`, and each of the rest occurs
-               form      the answer has the form that the first of `accepted` names (`_FORMS`)
+               form      the answer has every form that `accepted` names (`_FORMS`)
     rejected   words that make any answer wrong (a contradiction, the word to be replaced)
     level      1 easy, 2 middling, 3 beyond a small model; a guess, used for reports only
     system     system prompt; empty: the model's own
@@ -176,8 +176,9 @@ def _json(question: Question, text: str) -> bool:
 
 
 def _form(question: Question, text: str) -> bool:
-    name, _, value = question.accepted[0].partition("=")
-    return bool(text.strip()) and _FORMS[name](text.strip(), value)
+    named = (each.partition("=") for each in question.accepted)
+    said = text.strip()
+    return bool(said) and all(_FORMS[name](said, value) for name, _, value in named)
 
 
 def _bullets(text: str, count: str) -> bool:

@@ -24,7 +24,7 @@ MISSED = {"kept_share_10"}
 
 
 def found(name: str) -> Strangers:
-    return families.strangers_of(read_held_out(path_of(TRACES, name)).traces, TRACES)
+    return families.strangers_of(name, read_held_out(path_of(TRACES, name)).traces, TRACES)
 
 
 def test_a_promise_holds_for_nine_families_in_ten_that_nobody_measured() -> None:
@@ -99,7 +99,7 @@ def test_the_default_threshold_is_the_smallest_that_is_right_enough_for_stranger
 def test_nearness_survives_its_file(tmp_path: Path) -> None:
     shutil.copy(families.near_path(TRACES), families.near_path(tmp_path))
     traces = read_held_out(path_of(TRACES, STANDARD)).traces
-    read = families.strangers_of(traces, tmp_path)
+    read = families.strangers_of(STANDARD, traces, tmp_path)
     assert len(read.own) == len(traces)
     names = [read.families[number] for number in read.own]
     for name, row in zip(names, traces, strict=True):

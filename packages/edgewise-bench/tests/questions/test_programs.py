@@ -51,6 +51,7 @@ def test_a_function_is_right_if_it_does_what_was_asked(said: str, right: bool) -
         (r"`\d{5}`", True),
         ("```regex\n^[0-9]{5}$\n```", True),
         (r"r'\d{5}'", True),
+        ("```python\nimport re\n\npattern = r'^[0-9]{5}$'\n```", True),
         (r"\d+", False),
         ("[", False),
     ],

@@ -1,6 +1,7 @@
 """For whom a confidence holds: one family of questions left out at a time, as a stranger would be.
 
-The rows are those of `held_out`: every answer judged without its kind.
+The rows are those of `held_out`: every answer judged without its kind. A model may have answers of
+`life` as well, of families that its confidence has never seen.
 `edgewise bench calibration --families` writes what they prove into a calibration
 (`edgewise.decide.families`).
 """
@@ -10,10 +11,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ from edgewise.decide.families import (
     write_centres,
 )
 from edgewise.decide.policy import find_threshold
+from edgewise_bench.chat import life
 from edgewise_bench.chat.held_out import HeldOut, Judged, path_of, read_held_out
-from edgewise_bench.questions.kinds.builtin import LIFE, SYSTEMS
-from edgewise_bench.questions.public import FIRM, read_lettered, read_public_questions
+from edgewise_bench.chat.life import Lived, read_lived
+from edgewise_bench.questions.kinds.builtin import SYSTEMS
+from edgewise_bench.questions.public import FIRM, read_public_questions
 
 THRESHOLDS = (0.995, 0.99, *(round(0.98 - 0.02 * step, 2) for step in range(35)))
 TARGETS = {
@@ -113,22 +116,6 @@ def asked_in_traces(data: Path) -> list[Asked]:
     ]
 
 
-def asked_in_life(data: Path) -> list[Asked]:
-    """Kinds with too few answers to prove anything. They have centres, so that a request like them
-    is not taken for one of a family that proves much."""
-    own = [
-        Asked(family, question.kind, question.prompt)
-        for family, kinds in LIFE.items()
-        for number, kind in enumerate(kinds)
-        for question in kind(Random(f"0/{family}/{number}"))
-    ]
-    lettered = [
-        Asked(f"{PUBLIC[name]} by letter", question.kind, question.prompt)
-        for name, question in read_lettered(data)
-    ]
-    return own + lettered
-
-
 def nearest_families(
     centres: Centres, families: Sequence[str], texts: Sequence[str]
 ) -> tuple[Numbers, Numbers]:
@@ -148,10 +135,17 @@ def nearest_families(
 
 
 def write_near(
-    path: Path, families: Sequence[str], own: Numbers, tops: Numbers, near: Numbers
+    path: Path,
+    families: Sequence[str],
+    own: Numbers,
+    tops: Numbers,
+    near: Numbers,
+    lived: Sequence[str],
 ) -> None:
-    """Numbers only: which families a question's words are near to."""
+    """Numbers only: which families a question's words are near to. `lived`: the references of the
+    last rows, which are questions of `life`."""
     told = {
+        "lived": list(lived),
         "families": list(families),
         "own": base64.b64encode(own.astype(np.uint8).tobytes()).decode(),
         "tops": base64.b64encode(tops.astype(np.uint8).tobytes()).decode(),
@@ -160,20 +154,24 @@ def write_near(
     path.write_bytes(gzip.compress(json.dumps(told).encode(), 9, mtime=0))
 
 
-def read_near(path: Path, chances: Sequence[float], right: Sequence[bool]) -> Strangers:
-    """`chances` and `right`: of the rows, those of the traces first."""
+def read_near(path: Path, traces: Sequence[Judged], lived: Sequence[Lived]) -> Strangers:
+    """The rows of the traces, and those of `life` whose families have enough of them."""
     told = json.loads(gzip.decompress(path.read_bytes()))
 
     def array(name: str) -> Numbers:
         return np.frombuffer(base64.b64decode(told[name]), np.uint8)
 
+    place = {ref: len(traces) + number for number, ref in enumerate(told["lived"])}
+    sizes = Counter(row.family for row in lived if row.ref in place)
+    there = [row for row in lived if row.ref in place and sizes[row.family] >= FEWEST_ROWS]
+    rows = np.array([*range(len(traces)), *(place[row.ref] for row in there)], int)
     return Strangers(
         tuple(told["families"]),
-        array("own").astype(int),
-        array("tops").reshape(-1, TOP).astype(int),
-        array("nearness").reshape(-1, TOP) / 255,
-        np.asarray(chances, float),
-        np.asarray(right, bool),
+        array("own").astype(int)[rows],
+        array("tops").reshape(-1, TOP).astype(int)[rows],
+        array("nearness").reshape(-1, TOP)[rows] / 255,
+        np.array([*(row.kinds for row in traces), *(row.chance for row in there)], float),
+        np.array([*(row.right for row in traces), *(row.right for row in there)], bool),
     )
 
 
@@ -432,9 +430,8 @@ def near_path(folder: Path) -> Path:
     return folder / "questions.near.json.gz"
 
 
-def strangers_of(traces: Sequence[Judged], folder: Path) -> Strangers:
-    chances, right = [row.kinds for row in traces], [row.right for row in traces]
-    return read_near(near_path(folder), chances, right)
+def strangers_of(name: str, traces: Sequence[Judged], folder: Path) -> Strangers:
+    return read_near(near_path(folder), traces, read_lived(life.path_of(folder, name)))
 
 
 def by_family(found: Strangers) -> dict[str, float]:
@@ -449,14 +446,21 @@ def by_family(found: Strangers) -> dict[str, float]:
     return told
 
 
-def read_words(data: Path, folder: Path, centres: Path) -> None:
+def read_words(
+    data: Path, folder: Path, centres: Path, problems: Path | None, programs: Path | None
+) -> None:
     """Write which words measured questions have, and which families each of them is near to.
 
     Every second row of a kind makes its centre, so that the others show what nearness is worth.
+    A kind of `life` with few answers proves little; it has a centre, so that a request like it is
+    not taken for one of a family that proves much.
     """
     asked, counts = asked_in_traces(data), dict[tuple[str, str], int]()
+    by_family = life.questions_of_life() | life.public_questions(data, problems, programs)
+    lively = [each for family in by_family.values() for each in family]
+    alive = {each.reference: _of_life(each) for each in lively}
     chosen = []
-    for each in (*asked, *asked_in_life(data)):
+    for each in (*asked, *alive.values()):
         number = counts[each.family, each.kind] = counts.get((each.family, each.kind), -1) + 1
         if number % 2 == 0:
             chosen.append((each.family, each.kind, each.text))
@@ -465,9 +469,16 @@ def read_words(data: Path, folder: Path, centres: Path) -> None:
     (centres / f"{CENTRES}.json").write_text(written + "\n", "utf-8")
     read = read_centres(json.loads(written))  # as an engine reads it: rounded
     families = tuple(dict.fromkeys(family for family, _ in read.kinds))
+    answered = {row.ref for path in folder.glob("*.life.jsonl.gz") for row in read_lived(path)}
+    lived = [ref for ref in alive if ref in answered]
+    asked += [alive[ref] for ref in lived]
     tops, near = nearest_families(read, families, [each.text for each in asked])
     own = np.array([families.index(each.family) for each in asked])
-    write_near(near_path(folder), families, own, tops, near)
+    write_near(near_path(folder), families, own, tops, near, lived)
+
+
+def _of_life(asked: life.Asked) -> Asked:
+    return Asked(asked.family, asked.question.kind, asked.question.prompt)
 
 
 def add_families(document: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -481,7 +492,7 @@ def add_families(document: dict[str, Any], folder: Path) -> dict[str, Any]:
         "turns": 1,
         "systems": sorted({digest_of(system) for system in SYSTEMS if system}),
     }
-    found = strangers_of(heads.traces, folder)
+    found = strangers_of(document["name"], heads.traces, folder)
     told = families_key(found, conditions, CENTRES)
     document["families"] = {"rows": len(found.own), "conditions": conditions}
     document["with_state"]["families"] = told

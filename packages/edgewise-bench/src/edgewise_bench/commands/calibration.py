@@ -14,9 +14,11 @@ from edgewise_bench.commands.report import (
     command_line,
     model_option,
     new_scorecard,
+    programs_option,
     progress,
     report,
     save_option,
+    word_problems_option,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="--fit, --families: LLMRouter's folder; its questions as well (results/traces/README.md).",
 )
+@word_problems_option
+@programs_option
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -73,6 +77,8 @@ def calibration(
     seed: int,
     limit: int | None,
     data: Path | None,
+    word_problems: Path | None,
+    programs: Path | None,
     write: Path | None,
     traces: Path | None,
     save: Path | None,
@@ -110,7 +116,7 @@ def calibration(
     if families:
         if write is None or not write.exists():
             raise click.UsageError("--families needs the calibration file that --write names")
-        _count_families(traces or RESULTS / "traces", write, data)
+        _count_families(traces or RESULTS / "traces", write, data, word_problems, programs)
         return
     if not fit:
         if write or data or limit:
@@ -177,7 +183,7 @@ def _judge(
             backend.close()
     elif (published := held_out.answers_path(folder, name)).exists():
         rows = held_out.with_families(held_out.read_judged(published))
-    found = families.strangers_of(heads.traces, folder)
+    found = families.strangers_of(name, heads.traces, folder)
     metrics = families.figures(found)
     of_traces = held_out.figures(heads.traces)
     metrics |= held_out.figures(rows) if rows else {}
@@ -202,11 +208,13 @@ def _fit_typed(folder: Path, file: Path) -> None:
     click.echo(f"{file}: {len(answers):,} typed answers")
 
 
-def _count_families(folder: Path, file: Path, data: Path | None) -> None:
+def _count_families(
+    folder: Path, file: Path, data: Path | None, problems: Path | None, programs: Path | None
+) -> None:
     from edgewise_bench.chat.families import add_families, read_words
 
     if data is not None:
-        read_words(data, folder, file.parent / "centres")
+        read_words(data, folder, file.parent / "centres", problems, programs)
     document = json.loads(file.read_text("utf-8"))
     told = add_families(document, folder)
     file.write_text(json.dumps(document, indent=1) + "\n", "utf-8")

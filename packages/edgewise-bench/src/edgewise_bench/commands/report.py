@@ -47,6 +47,17 @@ plots_option = click.option(
     help="Draw the confidence into this folder, as PNG files. Needs matplotlib.",
 )
 
+word_problems_option = click.option(
+    "--word-problems",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="GSM8K's questions as well, from this .jsonl.gz.",
+)
+programs_option = click.option(
+    "--programs",
+    type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    help="HumanEval's tasks as well, from this .jsonl.gz; what is written is run.",
+)
+
 
 def rounds_option(default: int) -> Callable[[Any], Any]:
     return click.option("--rounds", type=click.IntRange(1), default=default, show_default=True)

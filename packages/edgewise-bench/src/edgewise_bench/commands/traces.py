@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgewise_bench.commands.report import as_json_option, model_option, progress
+from edgewise_bench.commands.report import (
+    as_json_option,
+    model_option,
+    programs_option,
+    progress,
+    word_problems_option,
+)
 
 if TYPE_CHECKING:
     from edgewise.settings import Settings
+    from edgewise_bench.chat.life import Asked
 
 
 @click.command()
@@ -32,6 +41,14 @@ if TYPE_CHECKING:
 @click.option("--temperature", type=click.FloatRange(0.0, 2.0), default=0.0, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of a temperature above 0.")
 @click.option("--typed", is_flag=True, help="Ask for typed answers instead, of several families.")
+@click.option(
+    "--life",
+    is_flag=True,
+    help="Ask as people ask, with room for 256 tokens, and judge by the shipped confidence. What is"
+    " answered already is packed even if the run stops early.",
+)
+@word_problems_option
+@programs_option
 @as_json_option
 def traces(
     model: str | None,
@@ -42,15 +59,20 @@ def traces(
     temperature: float,
     seed: int,
     typed: bool,
+    life: bool,
+    word_problems: Path | None,
+    programs: Path | None,
     as_json: bool,
 ) -> None:
     """Let a model answer questions with checkable answers, and keep every token's evidence.
 
     This is how results/traces was made. Questions are named and not copied.
     """
+    from edgewise.calibrate.own import calibration_name
     from edgewise.local.store import ModelStore
     from edgewise.parts import open_backend
     from edgewise.settings import Settings
+    from edgewise_bench.chat.life import in_turns, public_questions, questions_of_life
     from edgewise_bench.chat.traces import (
         make_origin,
         questions_to_ask,
@@ -66,6 +88,11 @@ def traces(
     if typed:
         _ask_typed(settings, out, kept, limit, as_json)
         return
+    if life:
+        by_family = questions_of_life() | public_questions(data, word_problems, programs)
+        asked_in_life = in_turns(by_family.values())[:limit]
+        _ask_life(settings, calibration_name(installed), asked_in_life, out, kept, as_json)
+        return
     origin = make_origin(installed, temperature, seed)
     asked = questions_to_ask(data)[:limit]
     backend = open_backend(settings)
@@ -77,6 +104,32 @@ def traces(
     if kept != out:
         write_trace_set(found, out)
     _tell(out, [row.right for row in found.rows], as_json)
+
+
+def _ask_life(
+    settings: Settings, name: str, asked: Sequence[Asked], out: Path, kept: Path, as_json: bool
+) -> None:
+    from edgewise.calibrations import shipped_document
+    from edgewise.decide.calibration import parse_calibration
+    from edgewise.parts import open_backend
+    from edgewise_bench.chat.life import ask, judge, read_lines, write_lived
+
+    document = shipped_document(name, "chat")
+    if document is None or "before" not in document.get("with_state", {}):
+        raise click.UsageError(f"{name} has no shipped confidence that reads hidden states")
+    calibration = parse_calibration(document, name)
+    both = calibration.seen(states=True)
+    layers = both.layer_of("state"), both.layer_of("before")
+    backend = open_backend(settings)
+    try:
+        with progress("asking", len(asked)) as step, suppress(KeyboardInterrupt):
+            ask(backend, asked, kept, layers, step)
+    finally:
+        backend.close()
+    found = judge(read_lines(kept), asked, calibration)
+    if kept != out:
+        write_lived(found, out)
+    _tell(out, [row.right for row in found], as_json)
 
 
 def _ask_typed(settings: Settings, out: Path, kept: Path, limit: int | None, as_json: bool) -> None:

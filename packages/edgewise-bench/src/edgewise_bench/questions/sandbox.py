@@ -61,12 +61,12 @@ def code_in(text: str, begins: str) -> str:
 
 
 def pattern_in(text: str) -> str:
-    """The regular expression of an answer: fenced, in backticks, else its only line."""
+    """The regular expression of an answer: quoted in code, in backticks, or its first line."""
     fenced = _FENCE.search(text) if "```" in text else None
     ticked = re.search(r"`([^`\n]+)`", text)
     found = fenced[1].strip() if fenced else ticked[1] if ticked else text.strip()
+    raw = re.search(r"""\br(["'])(.+)\1""", found) or re.fullmatch(r"""(["'])(.*)\1""", found)
     lines = found.splitlines()
     found = lines[0].strip() if lines else ""
-    raw = re.fullmatch(r"""(?:[a-z_]+\s*=\s*)?r?(["'])(.*)\1""", found)
     slashed = re.fullmatch(r"/(.*)/[a-z]*", found)
     return raw[2] if raw else slashed[1] if slashed else found
