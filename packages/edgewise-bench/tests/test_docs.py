@@ -178,8 +178,15 @@ def calibration() -> str:
     traces = [f"traces_{each}" for each in ("questions", *both)]
     risks = [f"{each}_{risk}" for each in PROMISED for risk in (10, 20)]
     wanted = held_out.TARGETS | families.TARGETS
+    evidence = ("auroc", "auroc_words", "auroc_logprob", "ece", "cut")
+    unseen = [
+        f"unseen_{each}" for each in ("families", "questions", "accuracy", "confidence", *evidence)
+    ]
+    unseen += ["refit_gain", "refit_gain_error", "refit_families_better"]
     return scorecard(
-        "calibration", wanted, ["measured", "families", *risks, "questions", *both, *traces]
+        "calibration",
+        wanted,
+        ["measured", "families", *risks, *unseen, "questions", *both, *traces],
     )
 
 
@@ -198,6 +205,26 @@ def by_family() -> str:
         for name in names
     ]
     head = ("Family that was left out", "Promised anything", "Kept", "Wrong among the kept")
+    return f"{table(head, rows)}\n\n{made(card)}"
+
+
+def by_life() -> str:
+    """Worst first: what the confidence says of families that it has never seen."""
+    card = read(RESULTS / "calibration.json")
+    metrics, start = card["metrics"], "unseen_confidence_"
+    names = [name.removeprefix(start) for name in metrics if name.startswith(start)]
+    gaps = {name: metrics[start + name] - metrics[f"unseen_right_{name}"] for name in names}
+    rows = [
+        (
+            name.replace("_", " "),
+            f"{metrics[f'unseen_questions_{name}']:.0f}",
+            f"{metrics[f'unseen_right_{name}']:.2f}",
+            f"{metrics[start + name]:.2f}",
+            f"{gaps[name]:+.2f}",
+        )
+        for name in sorted(names, key=gaps.__getitem__, reverse=True)
+    ]
+    head = ("Family", "Answers", "Right", "Mean confidence", "Too sure by")
     return f"{table(head, rows)}\n\n{made(card)}"
 
 
@@ -632,6 +659,7 @@ def frozen() -> str:
         ("notes/routing.md", "cost", cost),
         ("notes/confidence-fit.md", "calibration", calibration),
         ("notes/confidence-fit.md", "by family", by_family),
+        ("notes/confidence-fit.md", "by life", by_life),
         ("notes/benchmarks.md", "overhead", overhead),
         ("notes/benchmarks.md", "isolate", isolate),
         ("notes/benchmarks.md", "warm", partial(scorecard, "warm", warm_targets)),

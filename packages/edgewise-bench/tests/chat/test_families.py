@@ -11,7 +11,7 @@ import pytest
 
 from edgewise.calibrations import shipped_document
 from edgewise.decide.calibration import parse_calibration
-from edgewise_bench.chat import families
+from edgewise_bench.chat import families, life
 from edgewise_bench.chat.families import Strangers, figures, left_out
 from edgewise_bench.chat.held_out import path_of, read_held_out
 from edgewise_bench.scorecard import reached
@@ -104,3 +104,28 @@ def test_nearness_survives_its_file(tmp_path: Path) -> None:
     names = [read.families[number] for number in read.own]
     for name, row in zip(names, traces, strict=True):
         assert name == row.family or (name.startswith("public") and row.family == "public")
+
+
+def lived(family: str, right: bool, chance: float, words: float) -> life.Lived:
+    features = {"mean_logprob": -words}
+    return life.Lived("", family, family, right, True, 3, 9, chance, words, chance, features)
+
+
+def test_a_family_with_many_answers_weighs_as_much_as_one_with_few() -> None:
+    answers = [lived("large", True, 0.9, 0.1)] * 90 + [lived("small", False, 0.2, 0.8)] * 10
+    told = families.unseen(answers)
+    assert told["unseen_accuracy"] == pytest.approx(0.5)
+    assert told["unseen_confidence"] == pytest.approx(0.55)
+    assert (told["unseen_auroc"], told["unseen_auroc_words"]) == (1, 0)
+    assert told["unseen_right_small"] == 0
+    assert told["unseen_ece"] == pytest.approx(0.15, abs=0.03)
+    assert families.unseen([]) == {}
+
+
+def test_a_new_slope_is_of_use_where_all_families_are_wrong_in_the_same_way() -> None:
+    sure = [rows(family, 100, 40, 0.95) + rows(family, 100, 80, 0.05) for family in range(4)]
+    modest = [rows(family, 100, 10, 0.9) + rows(family, 100, 90, 0.1) for family in range(4)]
+    names = ("a", "b", "c", "d")
+    assert families.refitted(strangers(*sure, names=names))["refit_families_better"] == 1
+    right = families.refitted(strangers(*modest, names=names))
+    assert right["refit_gain"] == pytest.approx(0, abs=1e-3)

@@ -366,10 +366,13 @@ def weighted_auroc(chances: Numbers, right: Numbers, weights: Numbers) -> float:
     return float((good * (below + bad / 2)).sum() / (good.sum() * bad.sum()))
 
 
-def ece_families(found: Strangers, bins: int = 15) -> float:
-    """Expected calibration error, every family weighing the same; bins of equal weight."""
-    weights = family_weights(found.own)
-    order = np.argsort(found.chances, kind="stable")
+def ece_families(found: Strangers) -> float:
+    return weighted_ece(found.chances, found.right, family_weights(found.own))
+
+
+def weighted_ece(chances: Numbers, right: Numbers, weights: Numbers, bins: int = 15) -> float:
+    """Expected calibration error; bins of equal weight."""
+    order = np.argsort(chances, kind="stable")
     share = np.cumsum(weights[order]) / weights.sum()
     place = np.minimum(bins - 1, (share * bins).astype(int))
     total = 0.0
@@ -377,7 +380,7 @@ def ece_families(found: Strangers, bins: int = 15) -> float:
         rows = order[place == each]
         if len(rows):
             w = weights[rows]
-            gap = (w * (found.chances[rows] - found.right[rows])).sum() / w.sum()
+            gap = (w * (chances[rows] - right[rows])).sum() / w.sum()
             total += abs(gap) * w.sum() / weights.sum()
     return float(total)
 
@@ -391,6 +394,76 @@ def stranger_auroc(found: Strangers) -> float:
         outside = found.own == number
         told.append(auroc((-near).tolist(), outside.tolist()))
     return float(np.mean(told))
+
+
+def unseen(lived: Sequence[Lived]) -> dict[str, float]:
+    """Answers of `life`, whose families the confidence has never seen: how well it ranks them, and
+    how well the words alone and the mean log-probability do; each family weighs the same."""
+    if not lived:
+        return {}
+    names = sorted({row.family for row in lived})
+    own = np.array([names.index(row.family) for row in lived])
+    right = np.array([row.right for row in lived], bool)
+    weights = family_weights(own)
+
+    def ranked(values: Iterable[float]) -> float:
+        return weighted_auroc(np.fromiter(values, float), right, weights)
+
+    chances = np.array([row.chance for row in lived])
+    told = {
+        "unseen_families": float(len(names)),
+        "unseen_questions": float(len(lived)),
+        "unseen_accuracy": float((weights * right).sum() / weights.sum()),
+        "unseen_confidence": float((weights * chances).sum() / weights.sum()),
+        "unseen_cut": float(sum(not row.ended for row in lived)),
+        "unseen_auroc": ranked(row.chance for row in lived),
+        "unseen_auroc_words": ranked(row.words for row in lived),
+        "unseen_auroc_logprob": ranked(row.features["mean_logprob"] for row in lived),
+        "unseen_ece": weighted_ece(chances, right, weights),
+    }
+    for number, name in enumerate(names):
+        there, key = own == number, name.replace(" ", "_")
+        told |= {
+            f"unseen_questions_{key}": float(there.sum()),
+            f"unseen_right_{key}": float(right[there].mean()),
+            f"unseen_confidence_{key}": float(chances[there].mean()),
+        }
+    return told
+
+
+def refitted(found: Strangers) -> dict[str, float]:
+    """What a new slope and bias would be worth, fitted to all families but the one they judge, each
+    weighing the same: the mean gain in log-loss over the families, its standard error, and the
+    share of families that are judged better."""
+    chances = np.clip(found.chances, 1e-4, 1 - 1e-4)
+    columns = np.column_stack([np.ones(len(chances)), np.log(chances / (1 - chances))])
+    right, weights = found.right.astype(float), family_weights(found.own)
+    gains = []
+    for number in found.judges:
+        there = found.own == number
+        fit = _slope(columns[~there], right[~there], weights[~there])
+        anew = 1 / (1 + np.exp(-columns[there] @ fit))
+        gains.append(_loss(chances[there], right[there]) - _loss(anew, right[there]))
+    return {
+        "refit_gain": float(np.mean(gains)),
+        "refit_gain_error": float(np.std(gains) / len(gains) ** 0.5),
+        "refit_families_better": float(np.mean(np.array(gains) > 0)),
+    }
+
+
+def _slope(columns: Numbers, right: Numbers, weights: Numbers) -> Numbers:
+    """Logistic regression by Newton's method."""
+    fit = np.zeros(2)
+    for _ in range(20):
+        chances = 1 / (1 + np.exp(-np.clip(columns @ fit, -30, 30)))
+        slope = columns.T @ (weights * (chances - right))
+        bend = (columns * (weights * chances * (1 - chances))[:, None]).T @ columns
+        fit -= np.linalg.solve(bend + 1e-9 * np.eye(2), slope)
+    return fit
+
+
+def _loss(chances: Numbers, right: Numbers) -> float:
+    return float(-(right * np.log(chances) + (1 - right) * np.log(1 - chances)).mean())
 
 
 def default_threshold(found: Strangers, enough: float = RIGHT_ENOUGH) -> float | None:
@@ -456,11 +529,10 @@ def read_words(
     not taken for one of a family that proves much.
     """
     asked, counts = asked_in_traces(data), dict[tuple[str, str], int]()
-    by_family = life.questions_of_life() | life.public_questions(data, problems, programs)
-    lively = [each for family in by_family.values() for each in family]
-    alive = {each.reference: _of_life(each) for each in lively}
+    alive = {each.reference: each for each in life.everything(data, problems, programs)}
+    lively = list(dict.fromkeys(map(_of_life, alive.values())))  # once under all system prompts
     chosen = []
-    for each in (*asked, *alive.values()):
+    for each in (*asked, *lively):
         number = counts[each.family, each.kind] = counts.get((each.family, each.kind), -1) + 1
         if number % 2 == 0:
             chosen.append((each.family, each.kind, each.text))
@@ -471,7 +543,7 @@ def read_words(
     families = tuple(dict.fromkeys(family for family, _ in read.kinds))
     answered = {row.ref for path in folder.glob("*.life.jsonl.gz") for row in read_lived(path)}
     lived = [ref for ref in alive if ref in answered]
-    asked += [alive[ref] for ref in lived]
+    asked += [_of_life(alive[ref]) for ref in lived]
     tops, near = nearest_families(read, families, [each.text for each in asked])
     own = np.array([families.index(each.family) for each in asked])
     write_near(near_path(folder), families, own, tops, near, lived)

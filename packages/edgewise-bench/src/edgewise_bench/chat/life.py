@@ -95,12 +95,32 @@ def with_system(question: Question) -> Question:
     """One of the system prompts that applications use, and none that forbids what is asked."""
     if question.system:
         return question
-    random = Random(key_of(question))
+    return replace(question, system=Random(key_of(question)).choice(_fitting(question)))
+
+
+def again(asked: Asked, most: int = 4) -> list[Asked]:
+    """The same question under other system prompts; one that hangs on its own is asked once."""
+    question = asked.question
+    if question.system not in SYSTEMS:
+        return []
+    others = [each for each in _fitting(question) if each != question.system]
+    Random(asked.reference).shuffle(others)
+    found = [replace(asked, question=replace(question, system=each)) for each in others[:most]]
+    return list({each.reference: each for each in found}.values())
+
+
+def _fitting(question: Question) -> list[str]:
     strict = question.rule in _AT_LENGTH or isinstance(question, Task)
-    fitting = [
-        each for each in SYSTEMS if not strict or each in ("", "You are a helpful assistant.")
-    ]
-    return replace(question, system=random.choice(fitting))
+    return [each for each in SYSTEMS if not strict or each in ("", "You are a helpful assistant.")]
+
+
+def everything(
+    data: Path | None = None, problems: Path | None = None, programs: Path | None = None
+) -> list[Asked]:
+    """Ours, public ones, then ours under other system prompts; of each, the families take turns."""
+    ours = in_turns(questions_of_life().values())
+    public = in_turns(public_questions(data, problems, programs).values())
+    return [*in_turns((ours, public)), *(other for each in ours for other in again(each))]
 
 
 def in_turns(families: Iterable[Sequence[Asked]]) -> list[Asked]:

@@ -92,6 +92,10 @@ def calibration(
     families, strangers_… of those left out; auroc_families and ece_families weigh every family
     the same.
 
+    unseen_… are answers of up to 256 tokens to questions of families that the confidence has never
+    seen. refit_gain is what a new slope and bias would be worth, fitted to all families but the one
+    that they judge.
+
     Then the confidence. Every answer is judged by a head that was fitted without it (auroc), or
     without its whole kind of question (everything else). The answers are llama.cpp's, on a
     processor: those published in results/traces (for the standard model), or with --ask those of
@@ -154,7 +158,7 @@ def _judge(
     from edgewise.local.store import ModelStore
     from edgewise.parts import open_backend
     from edgewise.settings import Settings
-    from edgewise_bench.chat import families, held_out
+    from edgewise_bench.chat import families, held_out, life
     from edgewise_bench.chat.calibration import judged_path
     from edgewise_bench.chat.traces import traces_of
     from edgewise_bench.chat.typed import path_of, read_typed_answers, typed_figures
@@ -192,7 +196,8 @@ def _judge(
         metrics |= typed_figures(read_typed_answers(typed))
     for each, value in of_traces.items():
         metrics[f"traces_{each}"] = value
-    metrics |= families.by_family(found)
+    metrics |= families.refitted(found) | families.by_family(found)
+    metrics |= families.unseen(life.read_lived(life.path_of(folder, name)))
     command = command_line("calibration", model=model, ask=ask)
     card = new_scorecard("calibration", command, metrics)
     report(card, save, as_json, verdicts(metrics, held_out.TARGETS | families.TARGETS))

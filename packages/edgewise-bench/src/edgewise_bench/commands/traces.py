@@ -72,7 +72,7 @@ def traces(
     from edgewise.local.store import ModelStore
     from edgewise.parts import open_backend
     from edgewise.settings import Settings
-    from edgewise_bench.chat.life import in_turns, public_questions, questions_of_life
+    from edgewise_bench.chat.life import everything
     from edgewise_bench.chat.traces import (
         make_origin,
         questions_to_ask,
@@ -89,8 +89,7 @@ def traces(
         _ask_typed(settings, out, kept, limit, as_json)
         return
     if life:
-        by_family = questions_of_life() | public_questions(data, word_problems, programs)
-        asked_in_life = in_turns(by_family.values())[:limit]
+        asked_in_life = everything(data, word_problems, programs)[:limit]
         _ask_life(settings, calibration_name(installed), asked_in_life, out, kept, as_json)
         return
     origin = make_origin(installed, temperature, seed)
