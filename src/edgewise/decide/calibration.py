@@ -345,6 +345,7 @@ WINDOW = 8  # tokens in the rolling entropy window
 class Reading:
     """All features of the tokens seen so far. A score of them decides.
 
+    length        logarithm of the number of tokens: the least sure of many is less sure than of few
     number_share  share of tokens with a digit: small models are often wrong about numbers, yet sure
     piece_share   share of tokens that continue a word: invented names come in pieces
     state         what a head reads from the mean hidden state of the answer; None: nothing
@@ -364,6 +365,7 @@ class Reading:
     mean_entropy: float = 0.0
     window_entropy: float = 0.0
     max_window_entropy: float = 0.0
+    length: float = 0.0
     number_share: float = 0.0
     piece_share: float = 0.0
     state: float | None = None
@@ -460,6 +462,7 @@ class Meter:
             mean_entropy=self._sum_entropy / count,
             window_entropy=sum(self._window) / len(self._window),
             max_window_entropy=self._max_window,
+            length=math.log(count),
             number_share=self._numbers / count,
             piece_share=self._pieces / count,
             state=self._heads["state"].of(self._states / self._state_count)

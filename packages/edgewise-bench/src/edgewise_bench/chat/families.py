@@ -13,15 +13,16 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from edgewise.calibrate.builtin import Chances, find_skips
 from edgewise.calibrate.metrics import auroc
 from edgewise.calibrate.rows import builtin_questions, family_of
-from edgewise.decide.calibration import RiskRow, read_boundaries
+from edgewise.decide.calibration import RiskRow, read_boundaries, write_boundaries
 from edgewise.decide.drift import WATCHED, quantiles_of
 from edgewise.decide.families import (
     Cell,
@@ -32,9 +33,9 @@ from edgewise.decide.families import (
     write_cells,
     write_centres,
 )
-from edgewise.decide.policy import find_threshold
+from edgewise.decide.policy import GRID, find_threshold
 from edgewise_bench.chat import life
-from edgewise_bench.chat.held_out import HeldOut, Judged, path_of, read_held_out
+from edgewise_bench.chat.held_out import Judged, path_of, read_held_out
 from edgewise_bench.chat.life import Lived, read_lived
 from edgewise_bench.questions.kinds.builtin import SYSTEMS
 from edgewise_bench.questions.public import FIRM, read_public_questions
@@ -82,6 +83,9 @@ class Strangers:
 
     families  their names; rows and tops name them by number
     tops      (rows, TOP): numbers of families; nearness: of the same
+    plain     the chances before they were fitted anew (`refit`); the same where they were not
+    before    the chances before the first token
+    fit       bias, slope and weight of the length that were fitted anew; None: nothing was
     """
 
     families: tuple[str, ...]
@@ -91,6 +95,9 @@ class Strangers:
     chances: Numbers
     right: Numbers
     least: float = LEAST
+    plain: Numbers = None
+    before: Numbers = None
+    fit: Numbers = None
 
     @property
     def judges(self) -> list[int]:
@@ -155,24 +162,75 @@ def write_near(
 
 
 def read_near(path: Path, traces: Sequence[Judged], lived: Sequence[Lived]) -> Strangers:
-    """The rows of the traces, and those of `life` whose families have enough of them."""
+    """The rows of the traces, and those of `life`."""
     told = json.loads(gzip.decompress(path.read_bytes()))
 
     def array(name: str) -> Numbers:
         return np.frombuffer(base64.b64decode(told[name]), np.uint8)
 
     place = {ref: len(traces) + number for number, ref in enumerate(told["lived"])}
-    sizes = Counter(row.family for row in lived if row.ref in place)
-    there = [row for row in lived if row.ref in place and sizes[row.family] >= FEWEST_ROWS]
-    rows = np.array([*range(len(traces)), *(place[row.ref] for row in there)], int)
-    return Strangers(
+    rows = np.array([*range(len(traces)), *(place[row.ref] for row in lived)], int)
+    judged = np.array([*(row.kinds for row in traces), *(row.chance for row in lived)], float)
+    before = [*(row.before for row in traces), *(row.before for row in lived)]
+    found = Strangers(
         tuple(told["families"]),
         array("own").astype(int)[rows],
         array("tops").reshape(-1, TOP).astype(int)[rows],
         array("nearness").reshape(-1, TOP)[rows] / 255,
-        np.array([*(row.kinds for row in traces), *(row.chance for row in there)], float),
-        np.array([*(row.right for row in traces), *(row.right for row in there)], bool),
+        judged,
+        np.array([*(row.right for row in traces), *(row.right for row in lived)], bool),
+        plain=judged,
+        before=None if None in before else np.array(before, float),
     )
+    if not lived:  # answers of one length say nothing about others
+        return found
+    lengths = [*(row.output_tokens for row in traces), *(row.tokens for row in lived)]
+    whole = [*(row.output_tokens < LONGEST for row in traces), *(True for _ in lived)]
+    return refit(found, np.array(lengths, float), np.array(whole))
+
+
+# -- a score for answers of any length ------------------------------------------------------------
+
+
+def refit(found: Strangers, lengths: Numbers, whole: Numbers) -> Strangers:
+    """The chances with a new bias, a slope and a weight for the length of the answer.
+
+    Each family is judged by what all others say, each weighing the same. `whole`: answers that
+    were not cut where the product would have gone on; the others are judged, and fit nothing.
+    """
+    chances = np.clip(found.plain, 1e-4, 1 - 1e-4)
+    logits = np.log(chances / (1 - chances))
+    columns = np.column_stack([np.ones(len(logits)), logits, np.log(np.maximum(lengths, 1))])
+    right, weights = found.right.astype(float), family_weights(found.own) * whole
+    anew = np.array(chances)
+    for number in np.unique(found.own):
+        there = found.own == number
+        fit = _logistic(columns[~there], right[~there], weights[~there])
+        anew[there] = 1 / (1 + np.exp(-columns[there] @ fit))
+    return replace(found, chances=anew, fit=_logistic(columns, right, weights))
+
+
+def _logistic(columns: Numbers, right: Numbers, weights: Numbers) -> Numbers:
+    """By Newton's method; a trace of ridge, so that there is always an answer."""
+    fit = np.zeros(columns.shape[1])
+    for _ in range(20):
+        chances = 1 / (1 + np.exp(-np.clip(columns @ fit, -30, 30)))
+        slope = columns.T @ (weights * (chances - right))
+        bend = (columns * (weights * chances * (1 - chances))[:, None]).T @ columns
+        fit -= np.linalg.solve(bend + 1e-9 * np.eye(len(fit)), slope)
+    return fit
+
+
+def final_of(fitted: dict[str, Any], fit: Numbers) -> dict[str, Any]:
+    """The score of a file, with what was fitted anew."""
+    bias, slope, length = map(float, fit)
+    weights = {name: slope * weight for name, weight in fitted["weights"].items()}
+    return {
+        "weights": {
+            name: float(f"{each:.5g}") for name, each in (weights | {"length": length}).items()
+        },
+        "bias": float(f"{slope * fitted['bias'] + bias:.5g}"),
+    }
 
 
 # -- thresholds ------------------------------------------------------------------------------------
@@ -239,35 +297,61 @@ def floor_of(found: Strangers, proven: Numbers, error: float, without: int | Non
     return lowest
 
 
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What is kept under a stated error: `error` is what is proven, which may be less than what was
+    stated. `proven`: the threshold of each family; `floor`: of all; 2: none."""
+
+    error: float
+    proven: Numbers
+    floor: float
+
+
+def promises(found: Strangers, most: float = 1.0, without: int | None = None) -> list[Promise]:
+    """For each error up to `most`, smallest first; one that keeps less than a smaller one is of no
+    use, and left out. `without`: a family that counts as not measured."""
+    cells, told, best = cells_of(found, without), list[Promise](), 0.0
+    for error in ERRORS:
+        if error <= most + 1e-9:
+            proven = own_thresholds(cells, error)
+            each = Promise(error, proven, floor_of(found, proven, error, without))
+            share = float(kept_rows(found, each, without).mean())
+            if share > best:
+                told.append(each)
+                best = share
+    return told
+
+
+def promised_of(found: Strangers, error: float, without: int | None = None) -> Promise:
+    """What an engine goes by under a stated error (`decide.families.Families.floor`)."""
+    told = promises(found, error, without)
+    return (
+        told[-1] if told else Promise(error, own_thresholds(cells_of(found, without), error), 2.0)
+    )
+
+
 def families_key(found: Strangers, conditions: dict[str, Any], centres: str) -> dict[str, Any]:
     """What a calibration says of families."""
-    cells = cells_of(found)
-    floors, most = list[tuple[float, float]](), 0.0
-    for error in ERRORS:
-        proven = own_thresholds(cells, error)
-        floor = floor_of(found, proven, error)
-        share = float(kept_rows(found, proven, floor).mean())
-        if share > most:  # a larger error that keeps less is of no use
-            floors.append((error, floor))
-            most = share
     return {
         "rows": len(found.own),
         "least": found.least,
         "conditions": conditions,
-        "floors": [[error, at] for error, at in floors],
+        "floors": [[each.error, each.floor] for each in promises(found)],
         "thresholds": list(THRESHOLDS),
-        "cells": write_cells(cells),
+        "cells": write_cells(cells_of(found)),
         "centres": centres,
         "curve": [[round(each, 4) for each in point] for point in curve(found)],
         "left_out": {name: round(value, 4) for name, value in figures(found).items()},
     }
 
 
-def kept_rows(found: Strangers, proven: Numbers, floor: float) -> Numbers:
-    """Whether each row is promised and kept, all families being there."""
-    nearest, near = found.seen(np.arange(len(found.own)))
-    promised = (near >= found.least) & (proven[nearest] <= 1) & (floor <= 1)
-    return promised & (found.chances >= np.maximum(floor, proven[nearest]))
+def kept_rows(found: Strangers, promise: Promise, without: int | None = None) -> Numbers:
+    """Whether each row is promised and kept."""
+    gone = () if without is None else (without,)
+    nearest, near = found.seen(np.arange(len(found.own)), gone)
+    needed = promise.proven[nearest]
+    promised = (near >= found.least) & (needed <= 1) & (promise.floor <= 1)
+    return promised & (found.own != without) & (found.chances >= np.maximum(promise.floor, needed))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -293,10 +377,9 @@ def left_out(found: Strangers, error: float) -> list[LeftOut]:
     told = []
     for number in found.judges:
         name = found.families[number]
-        proven = own_thresholds(cells_of(found, number), error)
-        floor = floor_of(found, proven, error, number)
-        kept, wrong, promised = outcome(found, number, proven)
-        place = THRESHOLDS.index(floor) if floor <= 1 else None
+        promise = promised_of(found, error, number)
+        kept, wrong, promised = outcome(found, number, promise.proven)
+        place = THRESHOLDS.index(promise.floor) if promise.floor <= 1 else None
         rows = int((found.own == number).sum())
         told.append(
             LeftOut(
@@ -312,9 +395,7 @@ def left_out(found: Strangers, error: float) -> list[LeftOut]:
 
 def figures(found: Strangers) -> dict[str, float]:
     """One family left out at a time; `promised_share` and `kept_share` are of measured families."""
-    cells = cells_of(found)
-    everyone = np.arange(len(found.own))
-    nearest, near = found.seen(everyone)
+    nearest, near = found.seen(np.arange(len(found.own)))
     told: dict[str, float] = {
         "families": float(len(found.judges)),
         "measured": float(len(found.own)),
@@ -324,14 +405,13 @@ def figures(found: Strangers) -> dict[str, float]:
     }
     for error in (0.10, 0.20):
         risk = f"{100 * error:.0f}"
-        proven = own_thresholds(cells, error)
-        floor = floor_of(found, proven, error)
+        promise = promised_of(found, error)
         outside = left_out(found, error)
         kept_there = sum(each.kept for each in outside)
         wrong_there = sum(each.wrong for each in outside)
         broken = sum(each.error > error for each in outside)
-        promised = (near >= found.least) & (proven[nearest] <= 1) & (floor <= 1)
-        kept = kept_rows(found, proven, floor)
+        promised = (near >= found.least) & (promise.proven[nearest] <= 1) & (promise.floor <= 1)
+        kept = kept_rows(found, promise)
         told |= {
             f"families_broken_{risk}": broken / len(outside),
             f"promised_share_{risk}": float(promised.mean()),
@@ -396,7 +476,7 @@ def stranger_auroc(found: Strangers) -> float:
     return float(np.mean(told))
 
 
-def unseen(lived: Sequence[Lived]) -> dict[str, float]:
+def unseen(lived: Sequence[Lived], found: Strangers) -> dict[str, float]:
     """Answers of `life`, whose families the confidence has never seen: how well it ranks them, and
     how well the words alone and the mean log-probability do; each family weighs the same."""
     if not lived:
@@ -409,61 +489,56 @@ def unseen(lived: Sequence[Lived]) -> dict[str, float]:
     def ranked(values: Iterable[float]) -> float:
         return weighted_auroc(np.fromiter(values, float), right, weights)
 
-    chances = np.array([row.chance for row in lived])
+    chances = found.chances[-len(lived) :]
     told = {
         "unseen_families": float(len(names)),
         "unseen_questions": float(len(lived)),
         "unseen_accuracy": float((weights * right).sum() / weights.sum()),
         "unseen_confidence": float((weights * chances).sum() / weights.sum()),
         "unseen_cut": float(sum(not row.ended for row in lived)),
-        "unseen_auroc": ranked(row.chance for row in lived),
+        "unseen_auroc": ranked(chances),
+        "unseen_auroc_plain": ranked(row.chance for row in lived),
         "unseen_auroc_words": ranked(row.words for row in lived),
         "unseen_auroc_logprob": ranked(row.features["mean_logprob"] for row in lived),
         "unseen_ece": weighted_ece(chances, right, weights),
+        "unseen_ece_plain": weighted_ece(np.array([row.chance for row in lived]), right, weights),
     }
     for number, name in enumerate(names):
         there, key = own == number, name.replace(" ", "_")
         told |= {
             f"unseen_questions_{key}": float(there.sum()),
             f"unseen_right_{key}": float(right[there].mean()),
+            f"unseen_plain_{key}": float(found.plain[-len(lived) :][there].mean()),
             f"unseen_confidence_{key}": float(chances[there].mean()),
         }
     return told
 
 
-def refitted(found: Strangers) -> dict[str, float]:
-    """What a new slope and bias would be worth, fitted to all families but the one they judge, each
-    weighing the same: the mean gain in log-loss over the families, its standard error, and the
-    share of families that are judged better."""
-    chances = np.clip(found.chances, 1e-4, 1 - 1e-4)
-    columns = np.column_stack([np.ones(len(chances)), np.log(chances / (1 - chances))])
-    right, weights = found.right.astype(float), family_weights(found.own)
-    gains = []
-    for number in found.judges:
-        there = found.own == number
-        fit = _slope(columns[~there], right[~there], weights[~there])
-        anew = 1 / (1 + np.exp(-columns[there] @ fit))
-        gains.append(_loss(chances[there], right[there]) - _loss(anew, right[there]))
+def refit_figures(found: Strangers) -> dict[str, float]:
+    """What the new fit is worth for families that had no part in it: the mean gain in log-loss over
+    the families, its standard error, and the share of families that are judged better."""
+    if found.fit is None:
+        return {}
+    gains = np.array(
+        [
+            _loss(found.plain[there], found.right[there])
+            - _loss(found.chances[there], found.right[there])
+            for there in (found.own == number for number in found.judges)
+        ]
+    )
+    before = replace(found, chances=found.plain)
     return {
-        "refit_gain": float(np.mean(gains)),
-        "refit_gain_error": float(np.std(gains) / len(gains) ** 0.5),
-        "refit_families_better": float(np.mean(np.array(gains) > 0)),
+        "auroc_families_plain": auroc_families(before),
+        "ece_families_plain": ece_families(before),
+        "refit_gain": float(gains.mean()),
+        "refit_gain_error": float(gains.std() / len(gains) ** 0.5),
+        "refit_families_better": float((gains > 0).mean()),
     }
 
 
-def _slope(columns: Numbers, right: Numbers, weights: Numbers) -> Numbers:
-    """Logistic regression by Newton's method."""
-    fit = np.zeros(2)
-    for _ in range(20):
-        chances = 1 / (1 + np.exp(-np.clip(columns @ fit, -30, 30)))
-        slope = columns.T @ (weights * (chances - right))
-        bend = (columns * (weights * chances * (1 - chances))[:, None]).T @ columns
-        fit -= np.linalg.solve(bend + 1e-9 * np.eye(2), slope)
-    return fit
-
-
 def _loss(chances: Numbers, right: Numbers) -> float:
-    return float(-(right * np.log(chances) + (1 - right) * np.log(1 - chances)).mean())
+    sure = np.clip(chances, 1e-4, 1 - 1e-4)
+    return float(-np.where(right, np.log(sure), np.log(1 - sure)).mean())
 
 
 def default_threshold(found: Strangers, enough: float = RIGHT_ENOUGH) -> float | None:
@@ -504,7 +579,15 @@ def near_path(folder: Path) -> Path:
 
 
 def strangers_of(name: str, traces: Sequence[Judged], folder: Path) -> Strangers:
-    return read_near(near_path(folder), traces, read_lived(life.path_of(folder, name)))
+    return read_near(near_path(folder), traces, lived_of(name, folder))
+
+
+def lived_of(name: str, folder: Path) -> list[Lived]:
+    """Answers of `life`, of families that have enough of them; nothing if the model has none."""
+    known = set(json.loads(gzip.decompress(near_path(folder).read_bytes()))["lived"])
+    rows = [row for row in read_lived(life.path_of(folder, name)) if row.ref in known]
+    sizes = Counter(row.family for row in rows)
+    return [row for row in rows if sizes[row.family] >= FEWEST_ROWS]
 
 
 def by_family(found: Strangers) -> dict[str, float]:
@@ -567,45 +650,62 @@ def add_families(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     found = strangers_of(document["name"], heads.traces, folder)
     told = families_key(found, conditions, CENTRES)
     document["families"] = {"rows": len(found.own), "conditions": conditions}
-    document["with_state"]["families"] = told
-    if "watched" not in document["with_state"]:
-        document["with_state"]["watched"] = watched(document["with_state"], heads.traces)
+    both = document["with_state"]
+    both["families"] = told
+    if found.fit is not None:
+        both.setdefault("plain_final", both["final"])
+        both["final"] = final_of(both["plain_final"], found.fit)
+        both |= counted(found)
     threshold = default_threshold(found)
+    both["watched"] = watched(both, found)
     if threshold is not None:
-        document["with_state"] |= {"threshold": threshold}
-        document["with_state"]["report"] |= at_threshold(document["with_state"], heads, threshold)
+        both |= {"threshold": threshold}
+        both["report"] |= at_threshold(both, found, threshold)
     return told
 
 
-def watched(part: dict[str, Any], rows: Sequence[Judged]) -> list[list[Any]]:
+def counted(found: Strangers) -> dict[str, Any]:
+    """What the gate does with these chances."""
+    course = Chances(found.right.astype(float), found.chances, found.before)
+    boundaries, risk = find_skips(course), []
+    for threshold in GRID:
+        kept = course.kept(boundaries, threshold)
+        risk.append([threshold, int(kept.sum()), int((~found.right[kept]).sum())])
+    return {
+        "boundaries": write_boundaries(boundaries),
+        "risk": {"whole": risk, "stream": risk},
+        "risk_rows": len(found.own),
+        "quantiles": quantiles_of(found.chances.tolist()),
+    }
+
+
+def watched(part: dict[str, Any], found: Strangers) -> list[list[Any]]:
     """What a gate records at each threshold, by which drift is seen while a cloud is open: of an
     answer that is skipped, the chance before it; else the final one."""
     boundaries, told = read_boundaries(part["boundaries"]), []
+    before = np.ones(len(found.own)) if found.before is None else found.before
     for threshold in WATCHED:
         stop = boundaries.at(threshold, 0)[0]
-        noted = [
-            row.kinds if row.before is None or row.before >= stop else row.before for row in rows
-        ]
-        told.append([threshold, quantiles_of(noted)])
+        noted = np.where(before >= stop, found.chances, before)
+        told.append([threshold, quantiles_of(noted.tolist())])
     return told
 
 
-def at_threshold(part: dict[str, Any], heads: HeldOut, threshold: float) -> dict[str, float]:
+def at_threshold(part: dict[str, Any], found: Strangers, threshold: float) -> dict[str, float]:
     """What a report says of the default threshold."""
     _, kept, wrong = next(row for row in part["risk"]["whole"] if row[0] == threshold)
     rows = part["risk_rows"]
     told = {
         "threshold": threshold,
+        "gate_rows": rows,
         "kept_share": round(kept / rows, 4),
         "kept_accuracy": round(1 - wrong / kept, 4),
     }
-    if all(row.before is not None for row in heads.traces):
-        stop = read_boundaries(part["boundaries"]).at(threshold, 0)[0]
-        skipped = [row for row in heads.traces if (row.before or 0.0) < stop]
-        kept_rows = sum(row.kinds >= threshold for row in heads.traces)
-        lost = sum(row.kinds >= threshold for row in skipped)
+    if found.before is not None:
+        skipped = found.before < read_boundaries(part["boundaries"]).at(threshold, 0)[0]
+        good = found.chances >= threshold
         told |= {
-            "skipped_share": round(len(skipped) / rows, 4),
-            "skipped_of_kept": round(lost / kept_rows, 4),
+            "skipped_share": round(float(skipped.mean()), 4),
+            "skipped_of_kept": round(float(skipped[good].mean()), 4),
         }
     return told

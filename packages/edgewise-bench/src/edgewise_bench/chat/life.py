@@ -117,10 +117,15 @@ def _fitting(question: Question) -> list[str]:
 def everything(
     data: Path | None = None, problems: Path | None = None, programs: Path | None = None
 ) -> list[Asked]:
-    """Ours, public ones, then ours under other system prompts; of each, the families take turns."""
+    """Ours, public ones, then ours under other system prompts; of each, the families take turns.
+    A public question that stands in two sets is asked once."""
     ours = in_turns(questions_of_life().values())
     public = in_turns(public_questions(data, problems, programs).values())
-    return [*in_turns((ours, public)), *(other for each in ours for other in again(each))]
+    found = [*in_turns((ours, public)), *(other for each in ours for other in again(each))]
+    once: dict[str, Asked] = {}
+    for each in found:
+        once.setdefault(each.reference, each)
+    return list(once.values())
 
 
 def in_turns(families: Iterable[Sequence[Asked]]) -> list[Asked]:
@@ -217,7 +222,7 @@ class Lived:
     """An answer, and what the shipped confidence says of it.
 
     tokens    how many it has; `ended` is false if it was cut at MAX_TOKENS
-    chance    of being right, with hidden states; None: there were none
+    chance    of being right, with hidden states, by the score before it was fitted anew
     words     the same by the words alone
     before    before the first token
     features  what both go by
@@ -236,6 +241,13 @@ class Lived:
     before: float
     features: dict[str, float]
     text: str = ""
+
+
+def as_first_fitted(document: dict[str, Any]) -> dict[str, Any]:
+    """A calibration whose final score is that from before it was fitted to answers of `life`
+    (`families.refit`): they are judged by what has not seen them."""
+    both = document["with_state"]
+    return {**document, "with_state": {**both, "final": both.get("plain_final", both["final"])}}
 
 
 def judge(

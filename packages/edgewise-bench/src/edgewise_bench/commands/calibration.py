@@ -93,8 +93,8 @@ def calibration(
     the same.
 
     unseen_… are answers of up to 256 tokens to questions of families that the confidence has never
-    seen. refit_gain is what a new slope and bias would be worth, fitted to all families but the one
-    that they judge.
+    seen. Its bias, slope and weight of the length are fitted to all families but the one that they
+    judge; …_plain is without them, and refit_gain what they are worth.
 
     Then the confidence. Every answer is judged by a head that was fitted without it (auroc), or
     without its whole kind of question (everything else). The answers are llama.cpp's, on a
@@ -158,7 +158,7 @@ def _judge(
     from edgewise.local.store import ModelStore
     from edgewise.parts import open_backend
     from edgewise.settings import Settings
-    from edgewise_bench.chat import families, held_out, life
+    from edgewise_bench.chat import families, held_out
     from edgewise_bench.chat.calibration import judged_path
     from edgewise_bench.chat.traces import traces_of
     from edgewise_bench.chat.typed import path_of, read_typed_answers, typed_figures
@@ -196,8 +196,8 @@ def _judge(
         metrics |= typed_figures(read_typed_answers(typed))
     for each, value in of_traces.items():
         metrics[f"traces_{each}"] = value
-    metrics |= families.refitted(found) | families.by_family(found)
-    metrics |= families.unseen(life.read_lived(life.path_of(folder, name)))
+    metrics |= families.refit_figures(found) | families.by_family(found)
+    metrics |= families.unseen(families.lived_of(name, folder), found)
     command = command_line("calibration", model=model, ask=ask)
     card = new_scorecard("calibration", command, metrics)
     report(card, save, as_json, verdicts(metrics, held_out.TARGETS | families.TARGETS))

@@ -111,12 +111,12 @@ def _ask_life(
     from edgewise.calibrations import shipped_document
     from edgewise.decide.calibration import parse_calibration
     from edgewise.parts import open_backend
-    from edgewise_bench.chat.life import ask, judge, read_lines, write_lived
+    from edgewise_bench.chat.life import as_first_fitted, ask, judge, read_lines, write_lived
 
     document = shipped_document(name, "chat")
     if document is None or "before" not in document.get("with_state", {}):
         raise click.UsageError(f"{name} has no shipped confidence that reads hidden states")
-    calibration = parse_calibration(document, name)
+    calibration = parse_calibration(as_first_fitted(document), name)
     both = calibration.seen(states=True)
     layers = both.layer_of("state"), both.layer_of("before")
     backend = open_backend(settings)
