@@ -21,14 +21,14 @@ TRACES = Path(__file__).parents[2] / "results" / "traces"
 STANDARD = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 MODELS = (STANDARD, "qwen2.5-coder-0.5b-instruct-q4_k_m", "smollm2-135m-instruct-q8_0")
 # What README and docs say is missed. Whoever reaches it changes those words as well.
-MISSED = {"kept_share_10"}
+MISSED = {"kept_share_10", "families_broken_20"}
 
 
 def found(name: str) -> Strangers:
     return families.strangers_of(name, read_held_out(path_of(TRACES, name)).traces, TRACES)
 
 
-def test_a_promise_holds_for_nine_families_in_ten_that_nobody_measured() -> None:
+def test_a_promise_of_ten_per_cent_holds_for_nine_families_in_ten_that_nobody_measured() -> None:
     told = figures(found(STANDARD))
     for name, target in families.TARGETS.items():
         assert reached(name, told[name], families.TARGETS) is (name not in MISSED), (name, target)
@@ -160,6 +160,15 @@ def test_an_answer_that_was_cut_by_the_measurement_fits_nothing() -> None:
     spoilt = replace(found, right=np.where(lengths == 100, False, found.right))
     anew = families.refit(spoilt, lengths, lengths < 100)
     assert anew.chances[lengths == 2] == pytest.approx(0.8, abs=0.01)
+
+
+def test_an_answer_beyond_the_measured_length_is_not_counted_as_kept() -> None:
+    all_kept = strangers(
+        *(rows(each, 200, 2, 0.99) for each in range(12)), names=tuple("abcdefghijkl")
+    )
+    none_kept = replace(all_kept, within=np.zeros(len(all_kept.own), bool))
+    assert figures(all_kept)["kept_share_10"] > 0.9
+    assert figures(none_kept)["kept_share_10"] == 0
 
 
 def test_a_score_that_was_fitted_anew_gives_the_chances_that_were_counted() -> None:

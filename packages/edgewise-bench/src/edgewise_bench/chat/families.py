@@ -85,6 +85,7 @@ class Strangers:
     tops      (rows, TOP): numbers of families; nearness: of the same
     plain     the chances before they were fitted anew (`refit`); the same where they were not
     before    the chances before the first token
+    within    whether the answer is no longer than the promise goes; None: all are
     fit       bias, slope and weight of the length that were fitted anew; None: nothing was
     """
 
@@ -97,7 +98,13 @@ class Strangers:
     least: float = LEAST
     plain: Numbers = None
     before: Numbers = None
+    within: Numbers = None
     fit: Numbers = None
+
+    @property
+    def promised(self) -> Numbers:
+        """The chances by which a promise is kept: what is too long is handed off."""
+        return self.chances if self.within is None else np.where(self.within, self.chances, -1.0)
 
     @property
     def judges(self) -> list[int]:
@@ -186,6 +193,7 @@ def read_near(path: Path, traces: Sequence[Judged], lived: Sequence[Lived]) -> S
         return found
     lengths = [*(row.output_tokens for row in traces), *(row.tokens for row in lived)]
     whole = [*(row.output_tokens < LONGEST for row in traces), *(True for _ in lived)]
+    found = replace(found, within=np.array(lengths) <= LONGEST)
     return refit(found, np.array(lengths, float), np.array(whole))
 
 
@@ -244,7 +252,7 @@ def cells_of(found: Strangers, without: int | None = None) -> dict[str, Cell]:
     cells = {}
     for number, name in enumerate(found.families):
         rows = (nearest == number) & (near >= found.least) & (found.own != without)
-        kept = found.chances[rows][None, :] >= np.array(THRESHOLDS)[:, None]
+        kept = found.promised[rows][None, :] >= np.array(THRESHOLDS)[:, None]
         wrong = (kept & ~found.right[rows][None, :]).sum(1)
         pairs = zip(kept.sum(1).tolist(), wrong.tolist(), strict=True)
         cells[name] = Cell(int(rows.sum()), tuple(pairs))
@@ -275,7 +283,7 @@ def outcome(
     nearest, near = found.seen(rows, {number, *without})
     promised = (near >= found.least) & (proven[nearest] <= 1)
     at = np.maximum(np.array(THRESHOLDS)[:, None], proven[nearest][None, :])
-    kept = promised & (found.chances[rows][None, :] >= at)
+    kept = promised & (found.promised[rows][None, :] >= at)
     return kept.sum(1), (kept & ~found.right[rows][None, :]).sum(1), float(promised.mean())
 
 
@@ -351,7 +359,7 @@ def kept_rows(found: Strangers, promise: Promise, without: int | None = None) ->
     nearest, near = found.seen(np.arange(len(found.own)), gone)
     needed = promise.proven[nearest]
     promised = (near >= found.least) & (needed <= 1) & (promise.floor <= 1)
-    return promised & (found.own != without) & (found.chances >= np.maximum(promise.floor, needed))
+    return promised & (found.own != without) & (found.promised >= np.maximum(promise.floor, needed))
 
 
 # -- figures ---------------------------------------------------------------------------------------
