@@ -18,6 +18,7 @@ import signal
 import struct
 import sys
 import threading
+from array import array
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, BinaryIO
 
@@ -218,7 +219,11 @@ def told_error(error: Exception) -> dict[str, Any]:
 
 
 def raw(state: Any) -> bytes:
-    return b"" if state is None else state.astype("<f4", copy=False).tobytes()
+    """A state as bytes; of a model that is in another process itself, it is an `array`."""
+    if state is None or isinstance(state, array):
+        return b"" if state is None else floats_out(state)
+    sent: bytes = state.astype("<f4", copy=False).tobytes()
+    return sent
 
 
 # -- the process -----------------------------------------------------------------------------------
