@@ -21,7 +21,7 @@ from edgewise.errors import EdgewiseError, ExtraMissing, InvalidRequest, Unreada
 from edgewise.local.vision import TextReader
 from edgewise.types.messages import Image
 from edgewise.vision.answers import rows_of
-from edgewise.vision.pictures import open_picture
+from edgewise.vision.pictures import MOST_PICTURES, open_picture
 
 MOST_BYTES = 5_000_000  # of text, in a file or unpacked from it
 MOST_PACKED_BYTES = 50_000_000  # of a file that holds more than its text
@@ -239,6 +239,7 @@ def _read_picture(image: Image, pictures: PictureReader | None) -> str:
 # -- PDF -------------------------------------------------------------------------------------------
 
 
+DOTS_PER_POINT = 200 / 72  # as scanners do it; larger letters are read worse
 MOST_PAGES = 2000  # of a PDF; a longer one is refused before any page is read
 # Where a word is divided at the end of a line, PDFium writes one of these for its hyphen.
 _DIVIDED = re.compile("[\x02\ufffe]\\s*")
@@ -254,11 +255,23 @@ def page_texts(data: bytes, name: str) -> list[str]:
     return [_DIVIDED.sub("", text).replace("\r\n", "\n").replace("\r", "\n") for text in texts]
 
 
+def pages_as_pictures(data: bytes, name: str) -> list[Image]:
+    """Every page of a PDF, for a question about it. Raises InvalidRequest for too many."""
+    with _opened(data, name, "vision") as pages:
+        count = len(pages)
+    if count > MOST_PICTURES:
+        raise InvalidRequest(
+            f"{name} has {count:,} pages; {MOST_PICTURES} are the most for a question: "
+            "`edgewise index` reads longer ones"
+        )
+    return [page_picture(data, name, number, LONGEST_SIDE) for number in range(1, count + 1)]
+
+
 def page_picture(data: bytes, name: str, number: int, side: int) -> Image:
-    """A page, counted from 1, as a picture whose longer side has `side` pixels."""
+    """A page, counted from 1, as a picture of 200 dots per inch, no side longer than `side`."""
     with _opened(data, name) as pages:
         page = pages[number - 1]
-        scale = side / max(1.0, *page.get_size())
+        scale = min(DOTS_PER_POINT, side / max(1.0, *page.get_size()))
         pixels = page.render(scale=scale).to_pil()
     file = io.BytesIO()
     pixels.convert("RGB").save(file, "PNG")
@@ -266,12 +279,12 @@ def page_picture(data: bytes, name: str, number: int, side: int) -> Image:
 
 
 @contextmanager
-def _opened(data: bytes, name: str) -> Iterator[Any]:
+def _opened(data: bytes, name: str, extra: str = "embed") -> Iterator[Any]:
     """Raises InvalidRequest for what is no PDF, damaged, locked or too long."""
     try:
         library = importlib.import_module(PDFIUM)
     except ImportError as error:
-        raise ExtraMissing("embed", PDFIUM) from error
+        raise ExtraMissing(extra, PDFIUM) from error
     with _one_at_a_time:
         try:
             pages = library.PdfDocument(data)

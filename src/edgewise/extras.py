@@ -66,7 +66,7 @@ FACTS = {
     "redact": Facts("names in redact, with a spaCy model of yours", 218, ("presidio_analyzer",)),
     "server": Facts("serve", 1, ("starlette", "uvicorn", "websockets")),
     "speech": Facts("transcribe, listen and act", 336, ("faster_whisper",)),
-    "vision": Facts("see", 291, ("cv2", "rapidocr")),
+    "vision": Facts("see", 300, ("cv2", "pypdfium2", "rapidocr")),
     "wyoming": Facts("wyoming", 1, ("wyoming",)),
 }
 

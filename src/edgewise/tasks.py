@@ -478,6 +478,7 @@ def see(
         ),
         patience_s=needed.patience_s,
         clock=time.perf_counter,
+        chat=needed,
     )
     yield from flow.answer(request, OpenedPictures(parts, request), seen, attempts, live=live)
 

@@ -41,6 +41,19 @@ def test_ask_takes_images_too(run: Run, sign: str) -> None:
     assert ran.out == 'Image 1: Yes: "NO PARKING".\nImage 2: Yes: "NO PARKING".\n'
 
 
+@pytest.mark.real_model
+def test_every_page_of_a_pdf_is_a_picture(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "scan.pdf"
+    pages = [page("NO PARKING", width=280), page("Total 3.50", width=280)]
+    pages[0].save(path, save_all=True, append_images=pages[1:])
+    ran = run("see", "--local", str(path), "What does it say?")
+    assert ran.out == "Image 1: NO PARKING\nImage 2: Total 3.50\n"
+    many = tmp_path / "many.pdf"
+    pages[0].save(many, save_all=True, append_images=pages[1:] * 20)
+    ran = run("see", "--local", str(many), "What does it say?")
+    assert (ran.code, "20 are the most for a question" in ran.err) == (2, True)
+
+
 def test_a_handoff_that_is_only_signalled_has_its_exit_code(run: Run, sign: str) -> None:
     ran = run("see", "--signal", sign, "Who painted this?")
     assert ran.code == 10

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 from edgewise import plugins
-from edgewise.decide.calibration import Calibration, Measured, RiskRow, Score
+from edgewise.decide.calibration import CHAT, Calibration, Measured, RiskRow, Score
 from edgewise.errors import (
     CloudClosed,
     CloudTimeout,
@@ -19,9 +19,12 @@ from edgewise.errors import (
     ExtraMissing,
     GenerationFailed,
     LocalError,
+    ModelNotFound,
 )
 from edgewise.flows import see
-from edgewise.local.backend import DeviceFacts, VisionBackend
+from edgewise.flows.chat import ChatNeeds
+from edgewise.local.backend import ChatBackend, DeviceFacts, VisionBackend
+from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Image, Message, Request, ResponseFormat
 from edgewise.types.pictures import (
     Line,
@@ -90,7 +93,9 @@ class Stage:
         reader: ScriptedEye | LocalError | None = None,
         finder: ScriptedEye | LocalError | None = None,
         cloud: PlayedCloud | None = None,
+        model: ScriptedBackend | None = None,
     ) -> None:
+        self.model = model
         self.vision_skills = {
             "reads text": reader or ScriptedEye(reads("NO ENTRY")),
             "names objects": finder or ScriptedEye(Sight(things=(Thing("dog", 0.95),))),
@@ -105,6 +110,21 @@ class Stage:
             raise vision_skill
         return vision_skill
 
+    def chat(self, policy: str) -> ChatNeeds:
+        def backend() -> ChatBackend:
+            if self.model is None:
+                raise ModelNotFound("edgewise pull something")
+            return self.model
+
+        return ChatNeeds(
+            backend=backend,
+            cloud=self.cloud,
+            policy=plugins.load("policies", policy),
+            calibration=lambda _: CHAT.uncalibrated,
+            patience_s=2.0,
+            clock=lambda: 0.0,
+        )
+
     def ask(self, question: str, *, pictures: int = 1, **options: Any) -> SeenReply:
 
         parts = see.SeeNeeds(
@@ -114,6 +134,7 @@ class Stage:
             calibration=lambda vision_skill: CALIBRATION,
             patience_s=2.0,
             clock=lambda: 0.0,
+            chat=self.chat(options.get("policy", "prefer_local")),
         )
         images = (Image(b"x"),) * pictures
         request = Request(messages=(Message("user", question, images=images),), **options)
@@ -122,6 +143,70 @@ class Stage:
         last = self.events[-1]
         assert isinstance(last, Finished) and isinstance(last.reply, SeenReply)
         return last.reply
+
+
+RATES = "Country  Minutes  Price\nThailand  120  15.00\nPeru  90  12.00"
+MINUTES = "How many minutes for Thailand?"
+
+
+def rates(score: float = 0.99) -> ScriptedEye:
+    rows = RATES.split("\n")
+    boxes = [((0.0, y), (99.0, y), (99.0, y + 30), (0.0, y + 30)) for y in (0.0, 50.0, 100.0)]
+    lines = (Line(row, score, box) for row, box in zip(rows, boxes, strict=True))
+    return ScriptedEye(Sight(lines=tuple(lines)))
+
+
+def test_the_chat_model_answers_from_what_was_read() -> None:
+    stage = Stage(reader=rates(), model=ScriptedBackend.confident("120"))
+    reply = stage.ask(MINUTES)
+    assert (reply.text, reply.source, reply.skill) == ("120", "local", "reads text")
+    assert reply.decision.code == "kept_confident" and not stage.cloud.asked
+    assert reply.sights[0].lines[1].text == "Thailand  120  15.00"
+    assert stage.model is not None
+    (told,) = stage.model.requests
+    assert RATES in told.messages[-1].content and MINUTES in told.messages[-1].content
+    assert not told.has_images
+    assert [attempt.model for attempt in reply.attempts] == ["eye-1", stage.model.facts().model]
+
+
+def test_an_answer_from_rows_that_may_be_misread_is_in_doubt() -> None:
+    stage = Stage(reader=rates(score=0.6), model=ScriptedBackend.confident("120"))
+    reply = stage.ask(MINUTES)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+    assert stage.cloud.asked[0].has_images, "the cloud gets the picture, not what was read"
+    alone = Stage(reader=rates(score=0.6), model=ScriptedBackend.confident("120"))
+    kept = alone.ask(MINUTES, policy="local_only")
+    assert (kept.text, kept.needs_cloud_handoff) == ("120", True)
+    assert kept.confidence is not None and kept.confidence < 0.5
+
+
+def test_that_it_is_not_there_is_in_doubt_however_sure_the_model_is() -> None:
+    stage = Stage(reader=rates(), model=ScriptedBackend.confident("It does not say."))
+    assert stage.ask("How many minutes for Laos?").source == "cloud"
+    alone = Stage(reader=rates(), model=ScriptedBackend.confident("It does not say."))
+    kept = alone.ask("How many minutes for Laos?", policy="local_only")
+    assert kept.text == "It does not say."
+    assert kept.confidence is not None and kept.confidence <= 0.1
+
+
+@pytest.mark.parametrize("model", [None, ScriptedBackend.confident("Because.")])
+def test_what_the_text_is_not_about_goes_to_the_cloud_at_once(
+    model: ScriptedBackend | None,
+) -> None:
+    stage = Stage(reader=rates(), model=model)
+    question = BEYOND if model else MINUTES
+    reply = stage.ask(question)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_no_device_skill")
+    assert model is None or not model.requests
+
+
+def test_the_pictures_are_read_once_however_they_are_told() -> None:
+    reader = rates()
+    reply = Stage(reader=reader, model=ScriptedBackend.confident("x")).ask(
+        BEYOND, policy="local_only"
+    )
+    assert "No skill of the device" in reply.text and "Thailand" in reply.text
+    assert reader.looked == 1
 
 
 def test_a_sure_answer_is_kept_and_names_its_skill() -> None:

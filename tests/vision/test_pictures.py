@@ -61,7 +61,7 @@ def near(found: Any, wanted: tuple[int, int, int]) -> bool:
     return all(abs(one - other) <= 12 for one, other in zip(found, wanted, strict=True))
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "AVIF"])
 def test_the_usual_formats_are_read(form: str) -> None:
     picture = opened(written(plain(), form))
     assert picture.size == (40, 30)
@@ -234,7 +234,7 @@ def test_a_text_chunk_that_unpacks_without_end_is_refused() -> None:
         opened(data)
 
 
-@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP"])
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP", "AVIF"])
 def test_damage_anywhere_in_a_file_never_gets_past_the_refusal(form: str) -> None:
     data = written(Pillow.effect_noise((64, 64), 80).convert("RGB"), form)
     for place in range(0, len(data), max(1, len(data) // 60)):

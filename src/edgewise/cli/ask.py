@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from edgewise.cli.options import read_prompt
 from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
 from edgewise.cli.setup import choose_model, ensure_embedder, ensure_model
 from edgewise.cli.streams import warnings_last, without_surrogates
+from edgewise.documents import pages_as_pictures
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
 from edgewise.requests import image_at
 from edgewise.types.embeddings import Hit
+from edgewise.types.messages import Image
 from edgewise.types.pictures import SeenReply
 from edgewise.types.replies import Reply
 
@@ -77,7 +80,7 @@ def ask(
     prompt = read_prompt(question, 'nothing to ask: edgewise ask "your question"')
     settings, request = options.split(given)
     request |= {"handoff": "signal"} if signal else {}
-    request |= {"images": [image_at(name) for name in images]} if images else {}
+    request |= {"images": pictures_at(images)} if images else {}
     request |= {"response_format": _read_schema(schema)} if schema is not None else {}
     if folder is not None:
         settings = ensure_embedder(settings)
@@ -150,7 +153,7 @@ def see(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Ask QUESTION about every IMAGE: a file, or an http(s) address.
+    """Ask QUESTION about every IMAGE: a file, every page of a PDF, or an http(s) address.
 
     The device reads text and names eighty kinds of objects. Other questions, and doubtful
     answers, go to the cloud, without the pictures' metadata. Needs the extra `vision`.
@@ -163,7 +166,7 @@ def see(
     if len(words) < 2:
         raise click.UsageError('name an image and a question: edgewise see photo.jpg "question"')
     *paths, question = words
-    images = [image_at(path) for path in paths]
+    images = pictures_at(paths)
     settings, request = options.split(given)
     request["images"] = images
     if signal:
@@ -183,6 +186,15 @@ def see(
                 side.print(why(reply))
     if reply.signalled:
         context.exit(EXIT_SIGNALLED)
+
+
+def pictures_at(names: Sequence[str]) -> list[Image]:
+    """The pictures at these paths and addresses; of a PDF, every page."""
+    found: list[Image] = []
+    for image in map(image_at, names):
+        is_pdf = image.data.startswith(b"%PDF")
+        found += pages_as_pictures(image.data, image.name) if is_pdf else [image]
+    return found
 
 
 def tell_seen(reply: Reply, side: Screen) -> None:

@@ -47,6 +47,8 @@ from edgewise.types.replies import (
 )
 
 MOST_TRUNCATIONS = 4
+LEAST_CHANCE = 0.01  # that a request is retold right; below it nothing is kept anyway
+UNSAID = 0.1  # the chance of an answer that only says what was not found
 LEAST_ROOM_TOKENS = 16  # kept free when a prompt is truncated: counts are scaled
 _UNASKED = CheckedText()  # no form was asked for
 
@@ -64,6 +66,16 @@ class ChatNeeds:
     pace: Pace | None = None  # None: time is no reason to hand off
 
 
+@dataclass(frozen=True, slots=True)
+class Retold:
+    """A request as the device can read it, and the chance that it is retold right. `unsaid`: how
+    the device says that what was retold does not answer the question."""
+
+    request: Request
+    chance: float
+    unsaid: str
+
+
 def answer(
     request: Request,
     parts: ChatNeeds,
@@ -71,10 +83,11 @@ def answer(
     *,
     live: bool,
     begun: Misfit | None = None,
+    retold: Retold | None = None,
 ) -> Generator[Event, None, None]:
     """Yield events, the last one `Finished`. A `live` user sees text as it is decided. `begun`:
-    why the conversation should go on in the cloud."""
-    backend, misfit = _look_at_device(request, parts)
+    why the conversation should go on in the cloud. `retold`: what the device gets in its place."""
+    backend, misfit = _look_at_device(retold.request if retold else request, parts)
     misfit = misfit or begun
     calibration = parts.calibration(backend)
     if request.response_format is not None:
@@ -101,6 +114,8 @@ def answer(
     if backend is not None and (gate.threshold > 0 or unjudged):
         misfit = misfit or _find_haste(request, parts, backend)
     flow = Chat(request, parts, attempts, live=live, gate=gate, backend=backend, misfit=misfit)
+    if retold is not None:
+        flow.retell(retold)
     yield from route(flow)
     flow.own_up()
     yield Finished(flow.draft.reply(parts.clock()))
@@ -388,10 +403,21 @@ class Chat(TextFlow):
         self.skipped = False  # the state behind the prompt was enough
         self.repeats = ""  # what the answer repeats, in words
         self.fault = ""  # where the answer breaks its schema, in words
+        self.retold: Retold | None = None
+        self.unsaid = False  # it says that what was retold does not answer the question
         self.too_long = ""  # by what the answer is longer than any that was measured, in words
         self.whole = ""  # what the device wrote, when it had ended
         self.judged = backend is None or backend.facts().evidence or gate.calibration.at_end
         self.rated = backend is not None and backend.facts().rates
+
+    def retell(self, retold: Retold) -> None:
+        """Both must be right, what is retold and the answer: so the model must be surer."""
+        gate = self.draft.gate
+        needed = min(1.0, gate.threshold / max(retold.chance, LEAST_CHANCE))
+        self.draft.gate, self.retold = replace(gate, threshold=needed), retold
+        self.local_request = replace(
+            self.local_request, messages=retold.request.messages, original=None
+        )
 
     @override
     def check(self, text: str) -> CheckedText:
@@ -413,13 +439,13 @@ class Chat(TextFlow):
     @property
     def failed(self) -> bool:
         """Whether a whole answer is no good, however sure the model was."""
-        return bool(self.repeats or self.fault or self.too_long)
+        return bool(self.repeats or self.fault or self.too_long or self.unsaid)
 
     @property
     def judges_whole(self) -> bool:
         """Before anything of it is shown: nobody watches, or less would break a promise."""
         gate = self.draft.gate
-        return not self.live or (gate.whole and gate.threshold > 0)
+        return not self.live or self.retold is not None or (gate.whole and gate.threshold > 0)
 
     @override
     def kept_from(self, plan: Plan) -> float | None:
@@ -450,6 +476,8 @@ class Chat(TextFlow):
             return f"the answer repeats {self.repeats}"
         if self.too_long:
             return self.too_long
+        if self.unsaid:
+            return "by what the device read, the picture does not say it"
         if not self.skipped:
             return super().doubt()
         chance = f"{self.draft.confidence or 0.0:.2f}"
@@ -574,6 +602,7 @@ class Chat(TextFlow):
         if not self.repeats and repeats_a_turn(text, earlier):
             self.repeats = "an earlier one"
         self.whole = text
+        self.unsaid = self.retold is not None and self.retold.unsaid.lower() in text.lower()
         longest = self.draft.gate.longest
         if longest and self.draft.meter.reading().tokens > longest:
             self.too_long = f"the answer is longer than any that was measured ({longest} tokens)"
@@ -607,6 +636,8 @@ class Chat(TextFlow):
         rated = self.rated and reading.engine is not None
         draft.confidence = confidence if self.judged or rated else None
         draft.doubted = draft.doubted or self.failed or draft.gate.doubts(confidence)
+        if self.retold is not None and draft.confidence is not None:
+            draft.confidence *= UNSAID if self.unsaid else self.retold.chance
 
     def _truncate(self, error: ContextExceeded) -> None:
         room = min(self.local_request.device_tokens, error.context_tokens // 4) + LEAST_ROOM_TOKENS

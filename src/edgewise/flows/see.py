@@ -6,8 +6,9 @@ judges, and what it says about pictures if it cannot answer the question.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import override
@@ -17,19 +18,34 @@ from edgewise.decide.calibration import Calibration
 from edgewise.decide.gate import Gate
 from edgewise.decide.policy import Misfit, Objective, Plan, Policy, find_objective
 from edgewise.errors import DoesNotFit, LocalError
-from edgewise.flows.chat import TextFlow
+from edgewise.flows import chat
+from edgewise.flows.chat import ChatNeeds, Retold, TextFlow
 from edgewise.flows.route import LocalAttempt, route
 from edgewise.local.backend import VisionBackend, guarded
 from edgewise.types.messages import Request
 from edgewise.types.pictures import SeenReply, Sight
-from edgewise.types.replies import Attempt, Event, Finish, Finished
-from edgewise.vision.answers import SeenAnswer, answer_from, describe, describe_all
+from edgewise.types.replies import Attempt, Event, Finish, Finished, Reply
+from edgewise.vision.answers import (
+    SeenAnswer,
+    answer_from,
+    chance_of_rows,
+    describe,
+    describe_all,
+    is_about,
+    tell_words,
+)
 from edgewise.vision.pictures import measure_quality
 from edgewise.vision.question import Skill, SkillQuestion, read_question
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray
 
+NOT_THERE = "It does not say"
+QUESTION = (
+    "This is the text of a picture, row by row:\n\n{told}\n\n"
+    "Question: {question}\n"
+    "Answer in a few words, with what stands there. If it is not there, answer: {unsaid}."
+)
 BOTH: tuple[Skill, ...] = ("reads text", "names objects")
 
 
@@ -51,6 +67,7 @@ class SeeNeeds:
     calibration: Callable[[VisionBackend], Calibration]
     patience_s: float
     clock: Callable[[], float]
+    chat: ChatNeeds | None = None  # answers what no skill does, from what the skills read
 
 
 def answer(
@@ -71,9 +88,37 @@ def answer(
     gate = Gate(calibration, objective.threshold, objective.words, objective.usual)
     flow = Seeing(request, parts, attempts, live=live, gate=gate, misfit=misfit or objective.misfit)
     flow.lent, flow.pictures, flow.wanted = parts, pictures, wanted
+    if wanted is None and misfit is not None and misfit.soft and _may_retell(request, parts):
+        retold = flow.retell(asked[-1] if asked else "")
+        if retold is not None:
+            yield from _answer_from_words(request, retold, parts, flow, live=live)
+            return
     yield from route(flow)
     flow.own_up()
     yield Finished(flow.reply())
+
+
+def _may_retell(request: Request, parts: SeeNeeds) -> bool:
+    """Not where the cloud comes first anyway, nor where a share of right answers is promised: that
+    was measured on questions, not on what is read in pictures."""
+    first = request.policy not in ("prefer_cloud", "cloud_only")
+    return parts.chat is not None and first and not request.has_objective
+
+
+def _answer_from_words(
+    request: Request, retold: Retold, parts: SeeNeeds, flow: Seeing, *, live: bool
+) -> Generator[Event, None, None]:
+    """The chat model answers from what was read; the cloud is asked with the pictures."""
+    assert parts.chat is not None, "the question was retold for it"
+    flow.skill = "reads text"
+    told = chat.answer(request, parts.chat, flow.draft.attempts, live=live, retold=retold)
+    for event in told:
+        if isinstance(event, Finished):
+            given = {each.name: getattr(event.reply, each.name) for each in fields(Reply)}
+            skill = flow.skill if event.reply.source in ("local", "mixed") else ""
+            sights, notes = tuple(flow.sights), flow.pictures.notes
+            event = Finished(SeenReply(**given, skill=skill, sights=sights, notes=notes))
+        yield event
 
 
 def _look_at_device(
@@ -105,6 +150,7 @@ class Seeing(TextFlow):
     wanted: SkillQuestion | None  # what the question asks for, if a device skill can answer it
     skill: str = ""
     sights: Sequence[Sight] = ()
+    looked: tuple[Skill, ...] = ()  # the skills that have seen the pictures
     answer: SeenAnswer | None = None
 
     @override
@@ -155,6 +201,25 @@ class Seeing(TextFlow):
         notes = self.pictures.notes
         return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=notes)
 
+    def retell(self, question: str) -> Retold | None:
+        """The question with the text of the pictures in their place; None if it is not about it."""
+        assert self.lent.chat is not None, "it is asked for what the chat model may answer"
+        try:
+            self.lent.chat.backend()
+            read = self.lent.calibration(self._look("reads text"))
+        except LocalError:
+            return None
+        if not is_about(question, self.sights):
+            return None
+        words = QUESTION.format(
+            told=tell_words(self.sights), question=question.strip(), unsaid=NOT_THERE
+        )
+        messages = [replace(message, images=()) for message in self.request.messages]
+        last = max(place for place, each in enumerate(messages) if each.role == "user")
+        messages[last] = replace(messages[last], content=words)
+        chance = math.prod(chance_of_rows(sight, read) for sight in self.sights if sight.lines)
+        return Retold(replace(self.request, messages=tuple(messages)), chance, NOT_THERE)
+
     def _judge(self, wanted: SkillQuestion) -> SeenAnswer:
         """Look at every picture with the skill, and make an answer."""
         if wanted.asked == "describe":
@@ -169,10 +234,13 @@ class Seeing(TextFlow):
 
     def _look(self, skill: Skill) -> VisionBackend:
         draft, vision_skill = self.draft, self.lent.skill(skill)
+        if skill in self.looked:
+            return vision_skill
         with LocalAttempt(draft.request, draft.attempts, vision_skill.facts(), self.clock) as tried:
             tried.finish = Finish("stop")  # no tokens: nothing is generated
             sights = [self._sight(vision_skill, pixels) for pixels in self.pictures]
             tried.outcome = "answered"
+        self.looked = (*self.looked, skill)
         if not self.sights:
             self.sights = sights
             return vision_skill

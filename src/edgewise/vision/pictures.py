@@ -280,7 +280,7 @@ def _pillow_errors() -> tuple[type[BaseException], ...]:
     bomb: type[BaseException] = _pillow().DecompressionBombError
     return (
         OSError, ValueError, SyntaxError, EOFError, TypeError, KeyError, IndexError,
-        OverflowError, MemoryError, ZeroDivisionError, bomb, struct.error,
+        OverflowError, MemoryError, ZeroDivisionError, RuntimeError, bomb, struct.error,
     )  # fmt: skip
 
 
