@@ -128,7 +128,7 @@ def test_a_question_is_learnt_and_then_used_where_it_is_asked_again(
     ]
     file = tmp_path / "labels.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
-    asked = ("--choice", "billing,tech")
+    asked = ("--choice", "team=billing,tech")
     ran = run("decide", "learn", "team", "--labels", str(file), *asked)
     assert "team reads a state by its words: 100 % of 30 labels right, unseen" in ran.out
     ran = run("decide", "an invoice", "--choice", "other=billing,tech", "--local", "--json")
@@ -142,3 +142,4 @@ def test_learning_names_the_question_that_it_cannot_find(run: Run, tmp_path: Pat
     ran = run("decide", "learn", "team", "--labels", str(file))
     assert ran.code == 2
     assert "no question 'team'" in ran.err
+    assert run("decide", "words", "--labels", str(file)).code == 2

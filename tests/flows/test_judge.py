@@ -136,7 +136,7 @@ def test_what_the_cloud_refuses_keeps_the_devices_answer_in_doubt(tmp_path: Any)
         answers = asked.decide(MAIL, QUESTIONS)
     assert answers["team"].source == "cloud"
     assert (answers["refund"].source, answers["refund"].doubted) == ("local", True)
-    assert answers["refund"].code == "cloud_refused"
+    assert answers["refund"].code == "question_refused"
     assert answers.degraded
 
 

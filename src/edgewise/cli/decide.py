@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from typing_extensions import override
 
 from edgewise.cli import options
 from edgewise.cli.main import EXIT_FAILED, EXIT_SIGNALLED
@@ -30,99 +29,6 @@ _file = click.Path(path_type=Path, allow_dash=True)
 
 
 @click.command()
-@click.argument("name")
-@click.option(
-    "--labels",
-    type=_file,
-    required=True,
-    metavar="FILE",
-    help="Lines of JSON with `state` and `label`: true or false, an option, or a level from 0.",
-)
-@click.option("--yes-no", metavar="QUESTION", help="The question, as it will be asked.")
-@click.option("--choice", metavar="[QUESTION=]A,B,...", help="The same for a choice.")
-@click.option("--score", metavar="[QUESTION=]LOW,...,HIGH", help="The same for a score.")
-@click.option(
-    "--questions",
-    "file",
-    type=_file,
-    metavar="FILE",
-    help="Questions by name as JSON; NAME is the one that is learnt.",
-)
-@options.as_json
-def learn(
-    name: str,
-    labels: Path,
-    yes_no: str | None,
-    choice: str | None,
-    score: str | None,
-    file: Path | None,
-    as_json: bool,
-) -> None:
-    """Learn the question NAME from a few dozen labels, and use that whenever it is asked again.
-
-    A head on the words and one on the vector of the state are fitted; the one that is better on
-    labels it has not seen is kept, with a table of what it gets wrong. Nothing leaves the device.
-
-    \b
-    edgewise decide learn team --questions triage.json --labels labelled.jsonl
-    """
-    from edgewise.calibrate.learn import learn_question  # noqa: PLC0415  # numpy
-    from edgewise.calibrations import learnt_path, write_own  # noqa: PLC0415
-
-    question = _learnt_question(name, file, yes_no, choice, score)
-    rows = [(row.get("state"), row.get("label")) for row in read_lines(labels, "--labels")]
-    states = [as_state(state) for state, _ in rows]
-    settings = ensure_embedder(Settings.load(), "local_only")
-    with Engine(settings) as engine, Waiting(console(stderr=True), "learning"):
-        space = space_of(engine.parts)
-        vectors = engine.parts.embedder().embed(states).vectors if space else ()
-    told = [str(label).lower() if isinstance(label, bool) else str(label) for _, label in rows]
-    learnt = learn_question(name, question, states, told, vectors, space)
-    write_own(learnt_path(settings, learnt.key), learnt.to_dict())
-    if as_json:
-        print_json({"name": name, "key": learnt.key, "reads": learnt.reads, **learnt.report})
-        return
-    told_by = "its words" if learnt.reads == "words" else "its meaning"
-    right = percent(round(learnt.report["held_out_accuracy"], 3))
-    console().say(f"{name} reads a state by {told_by}: {right} of {len(rows)} labels right, unseen")
-    console().say(promises(learnt.calibration, ERROR_PROBABILITY)[0])
-
-
-def _learnt_question(
-    name: str, file: Path | None, yes_no: str | None, choice: str | None, score: str | None
-) -> Question:
-    several = [
-        (f"{name}:{head}=" if head else f"{name}=") + listed
-        for head, _, listed in (each.rpartition("=") for each in (choice, score) if each)
-    ]
-    found = read_questions(
-        file,
-        [f"{name}={yes_no}"] if yes_no else [],
-        several[:1] if choice else [],
-        several[-1:] if score else [],
-    )
-    if name not in found:
-        raise InvalidRequest(f"no question {name!r}: give it, or --questions with a file that has")
-    return found[name]
-
-
-class _Decide(click.Command):
-    """`decide learn ...` is a command of its own; everything else is decided."""
-
-    @override
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        if args[:1] == ["learn"]:
-            return learn.make_context(f"{info_name} learn", args[1:], parent=parent, **extra)
-        return super().make_context(info_name, args, parent=parent, **extra)
-
-
-@click.command(cls=_Decide)
 @click.argument("text", nargs=-1)
 @click.option("--state", type=_file, metavar="FILE", help="What it is about; - is standard input.")
 @click.option(
@@ -158,7 +64,14 @@ class _Decide(click.Command):
     help="Decide every line of JSON: a state, or an object with `state`, and `id` and `questions` "
     "if it has some. Prints a line of JSON for each.",
 )
-@options.routing
+@click.option(
+    "--labels",
+    type=_file,
+    metavar="FILE",
+    help="With `learn NAME` as the words: learn that question from lines of JSON with `state` and "
+    "`label`, which is true or false, an option, or a level from 0.",
+)
+@options.deciding
 @options.warm
 @options.signal
 @options.deadline
@@ -175,6 +88,7 @@ def decide(
     score: tuple[str, ...],
     file: Path | None,
     each: Path | None,
+    labels: Path | None,
     signal: bool,
     as_json: bool,
     **given: Any,
@@ -190,10 +104,14 @@ def decide(
     edgewise decide --local --each mails.jsonl --questions triage.json > decided.jsonl
     edgewise decide learn team --questions triage.json --labels labelled.jsonl
     """
-    given |= {"system": None, "max_tokens": None, "temperature": None}
+    questions = read_questions(file, yes_no, choice, score)
+    if labels is not None:
+        if len(text) != 2 or text[0] != "learn":
+            raise click.UsageError("--labels goes with `learn NAME`")
+        learn(text[1], questions, labels, as_json)
+        return
     settings, request = options.split(given)
     request |= {"handoff": "signal"} if signal else {}
-    questions = read_questions(file, yes_no, choice, score)
     policy = request.get("policy")
     if each is not None:
         if text or state:
@@ -219,6 +137,31 @@ def decide(
     (first, *others) = answers.values()
     if not others and first.value is False:
         context.exit(EXIT_FAILED)
+
+
+def learn(name: str, questions: Mapping[str, Question], labels: Path, as_json: bool) -> None:
+    """Fit a question to its labels, and use that whenever it is asked again. Nothing leaves."""
+    from edgewise.calibrate.learn import learn_question  # noqa: PLC0415  # numpy
+    from edgewise.calibrations import learnt_path, write_own  # noqa: PLC0415
+
+    if name not in questions:
+        raise InvalidRequest(f"no question {name!r}: say it by an option, or by --questions")
+    rows = [(row.get("state"), row.get("label")) for row in read_lines(labels, "--labels")]
+    states = [as_state(state) for state, _ in rows]
+    settings = ensure_embedder(Settings.load(), "local_only")
+    with Engine(settings) as engine, Waiting(console(stderr=True), "learning"):
+        space = space_of(engine.parts)
+        vectors = engine.parts.embedder().embed(states).vectors if space else ()
+    told = [str(label).lower() if isinstance(label, bool) else str(label) for _, label in rows]
+    learnt = learn_question(name, questions[name], states, told, vectors, space)
+    write_own(learnt_path(settings, learnt.key), learnt.to_dict())
+    if as_json:
+        print_json({"name": name, "key": learnt.key, "reads": learnt.reads, **learnt.report})
+        return
+    read_by = "its words" if learnt.reads == "words" else "its meaning"
+    right = percent(round(learnt.report["held_out_accuracy"], 3))
+    console().say(f"{name} reads a state by {read_by}: {right} of {len(rows)} labels right, unseen")
+    console().say(promises(learnt.calibration, ERROR_PROBABILITY)[0])
 
 
 def read_state(text: Sequence[str], path: Path | None) -> Any:

@@ -216,6 +216,18 @@ def routing(command: Command) -> Command:
     )
 
 
+def deciding(command: Command) -> Command:
+    """--policy and related options, for commands whose model writes nothing."""
+    return _all_of(
+        command,
+        *_PLACE,
+        *_PERSONAL,
+        _threshold("Hand off a question below this confidence; 0 never does."),
+        *_AIMS,
+        chat_model,
+    )
+
+
 warm = click.option(
     "--no-warm",
     is_flag=True,

@@ -305,9 +305,9 @@ class Judging(Flow):
         judged, draft = self.judged[name], self.draft
         chances = told.chances.get(name)
         if chances is None:  # refused: what the device said stands, in doubt
-            judged.code = "cloud_refused"
+            judged.code = "question_refused"
             judged.reason = f"the cloud did not answer it; {judged.reason}".rstrip("; ")
-            draft.degraded_code = "cloud_refused"
+            draft.degraded_code = "question_refused"
             return
         judged.chances = _checked(name, question, chances)
         judged.source, judged.doubted = "cloud", False
