@@ -123,15 +123,15 @@ async def until(found: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_five_tools_are_offered_and_none_changes_anything(
+async def test_six_tools_are_offered_and_none_changes_anything(
     tmp_path: Path, mode: Literal["auto", "legacy"]
 ) -> None:
     async with client_of(settings_for(tmp_path), mode) as client:
         tools = (await client.list_tools()).tools
-    assert [tool.name for tool in tools] == ["ask", "call", "transcribe", "see", "find"]
+    assert [tool.name for tool in tools] == ["ask", "call", "decide", "transcribe", "see", "find"]
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
     assert all("context" not in tool.input_schema["properties"] for tool in tools)
-    for tool in tools[:4]:
+    for tool in tools[:5]:
         promised = (tool.output_schema or {})["required"]
         assert {"source", "confidence", "confidence_verified", "cost_usd"} <= set(promised)
         assert {"degraded", "degraded_reason"} <= set(promised)
@@ -200,6 +200,22 @@ async def test_calls_are_written_and_not_run(tmp_path: Path) -> None:
         nothing = await client.call_tool("call", asked | {"request": "Who wrote Faust?"})
         assert text_of(nothing) == "no tool fits this"
         assert figures_of(nothing)["calls"] == []
+
+
+async def test_typed_questions_are_answered_with_a_chance_for_each_option(tmp_path: Path) -> None:
+    device = ScriptedBackend.deciding({"refund": 0.97, "team": {"billing": 0.9, "tech": 0.1}})
+    async with client_of(settings_for(tmp_path), backend=device) as client:
+        questions = {
+            "refund": {"type": "noul", "instructions": "Do they want money back?"},
+            "team": {"type": "choice", "criteria": {"billing": None, "tech": None}},
+        }
+        told = await client.call_tool(
+            "decide", {"state": "Charged twice!", "questions": questions, "private": True}
+        )
+    figures = figures_of(told)
+    assert figures["answers"]["refund"]["value"] is True
+    assert figures["answers"]["team"]["probabilities"]["billing"] == pytest.approx(0.9)
+    assert figures["source"] == "local"
 
 
 async def test_a_sound_file_is_transcribed(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ from edgewise.local.store import InstalledModel
 from edgewise.parts import open_backend
 from edgewise.settings import Settings
 from edgewise.types.messages import Message, Request, ResponseFormat, RunnableTool
+from edgewise.types.questions import Choice
 from edgewise.types.replies import Finish, Token
 from tests.local.crashing_model import CrashingSenses, open_crashing, open_senses
 
@@ -107,6 +108,16 @@ def test_tokens_evidence_states_and_counts_are_those_of_the_model_in_process(
     assert pair[0].count_tokens(request) == pair[1].count_tokens(request)
     assert pair[1].facts().output_tokens_per_second
     assert pair[1].facts().layers == pair[0].facts().layers > 0
+
+
+def test_labels_have_the_chances_that_they_have_in_process(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    questions = {"q": Choice(["a", "b"], "Which?")}
+    request = asked("A or B?", labels=("A", "B"), questions=questions)
+    here, there = (next(one.generate(request)) for one in pair)
+    assert isinstance(here, Token) and here == there
+    assert [name for name, _ in here.alternatives] == ["A", "B"]
 
 
 def test_calls_and_schemas_are_those_of_the_model_in_process(
