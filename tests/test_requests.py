@@ -28,6 +28,7 @@ from edgewise.testing import (
     ScriptedFunctionModel,
     ScriptedTranscriber,
 )
+from edgewise.types.answers import DecideOptions
 from edgewise.types.embeddings import EmbedOptions
 from edgewise.types.messages import (
     DEVICE_TOKENS,
@@ -262,6 +263,7 @@ METHODS: list[tuple[Callable[..., Any], type]] = [
     *((kind.transcribe, SpeechOptions) for kind in (Engine, AsyncEngine)),
     *((kind.listen, ListenOptions) for kind in (Engine, AsyncEngine)),
     *((kind.embed, EmbedOptions) for kind in (Engine, AsyncEngine)),
+    *((kind.decide, DecideOptions) for kind in (Engine, AsyncEngine)),
     *(
         (getattr(kind, name), RequestOptions)
         for kind in (Conversation, AsyncConversation)

@@ -398,7 +398,7 @@ def decide(
     """The answers to typed questions about a state."""
     from edgewise.decide.decisions import DECIDE
     from edgewise.flows import judge as flow
-    from edgewise.local.label_reader import LabelReader, LearntReader
+    from edgewise.local.label_reader import LabelReader
 
     given = checked(options, DecideOptions)
     asked = as_questions(questions)
@@ -414,11 +414,11 @@ def decide(
     def reader(question: Question) -> QuestionReader:
         learnt = None if request.model else find_learnt(parts.settings, question)
         if learnt is not None and (learnt.reads == "words" or learnt.space == space_of(parts)):
-            return LearntReader(learnt, vector_of)
+            return flow.LearntReader(learnt, vector_of)
         return LabelReader(parts.backend(request.model))
 
     def calibration(read_by: QuestionReader | None, _: Question) -> Calibration:
-        if isinstance(read_by, LearntReader):
+        if isinstance(read_by, flow.LearntReader):
             return read_by.learnt.calibration
         return parts.calibration(read_by, DECIDE, other=request.model)
 

@@ -18,6 +18,7 @@ from typing_extensions import override
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.decisions import confidence_of
+from edgewise.decide.learnt import LearntQuestion
 from edgewise.decide.policy import (
     Capacity,
     Misfit,
@@ -33,12 +34,19 @@ from edgewise.decide.policy import (
 from edgewise.errors import CloudMalformed, DeadlinePassed, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, run
 from edgewise.local.backend import DeviceFacts, QuestionReader
-from edgewise.types.answers import Answer, Answers, value_of
+from edgewise.types.answers import Answer, Answers, LabelReading, value_of
 from edgewise.types.messages import Message, Request, Source, is_below
 from edgewise.types.questions import Question, text_of
 from edgewise.types.replies import Attempt, Event, Finish, Judged, doubt_of
 
 SLACK = 0.05  # by which a provider's rounded chances may miss a sum of 1
+LEARNT_FACTS = DeviceFacts(
+    backend="learnt",
+    model="learnt questions",
+    quantisation="",
+    context_tokens=1_000_000,  # a state of any length has words, and is embedded in windows
+    labels=True,
+)
 STRANGE = "nothing like it is among the labels that the question was learnt from"
 READS = 2  # of the options, forwards and backwards
 
@@ -358,6 +366,31 @@ class Judging(Flow):
             doubted=judged.doubted,
             calibration=judged.calibration,
         )
+
+
+class LearntReader:
+    """Fulfils `QuestionReader` for a question that was learnt from labels.
+
+    `embed` makes the vector of a state; a question that reads words needs none.
+    """
+
+    def __init__(self, learnt: LearntQuestion, embed: Callable[[str], Sequence[float]]) -> None:
+        self.learnt, self._embed = learnt, embed
+
+    def facts(self) -> DeviceFacts:
+        return LEARNT_FACTS
+
+    def close(self) -> None:
+        """The embedder is not its own."""
+
+    def read_question(self, request: Request) -> LabelReading:
+        ((_, question),) = request.questions.items()
+        learnt, state = self.learnt, request.state
+        vector = self._embed(state) if learnt.reads == "vector" else ()
+        told = learnt.chances(state, vector)
+        chances = {name: told[name] for name in question.options}
+        strange = learnt.is_stranger(state, vector)
+        return LabelReading(chances=chances, one_way=(chances, chances), mass=1.0, stranger=strange)
 
 
 def _asked(question: Question) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from edgewise.decide.learnt import LearntQuestion
 from edgewise.errors import GenerationFailed
 from edgewise.local.backend import ChatBackend, DeviceFacts, guarded
 from edgewise.types.answers import LabelReading
@@ -22,13 +21,6 @@ from edgewise.types.messages import Message, Request
 from edgewise.types.questions import Described, Question, Score, YesNo, text_of
 from edgewise.types.replies import Finish, Token
 
-LEARNT_FACTS = DeviceFacts(
-    backend="learnt",
-    model="learnt questions",
-    quantisation="",
-    context_tokens=1_000_000,  # a state of any length has words, and is embedded in windows
-    labels=True,
-)
 LETTERS = tuple(string.ascii_uppercase)
 YES_NO = {"true": "Yes", "false": "No"}
 SYSTEM = "You read a text and answer a question about it. You answer with one word or letter only."
@@ -48,31 +40,6 @@ class LabelReader:
 
     def read_question(self, request: Request) -> LabelReading:
         return read_question(self._backend, request)
-
-
-class LearntReader:
-    """Fulfils `backend.QuestionReader` for a question that was learnt from labels.
-
-    `embed` makes the vector of a state; a question that reads words needs none.
-    """
-
-    def __init__(self, learnt: LearntQuestion, embed: Callable[[str], Sequence[float]]) -> None:
-        self.learnt, self._embed = learnt, embed
-
-    def facts(self) -> DeviceFacts:
-        return LEARNT_FACTS
-
-    def close(self) -> None:
-        """The embedder is not its own."""
-
-    def read_question(self, request: Request) -> LabelReading:
-        ((_, question),) = request.questions.items()
-        learnt, state = self.learnt, request.state
-        vector = self._embed(state) if learnt.reads == "vector" else ()
-        told = learnt.chances(state, vector)
-        chances = {name: told[name] for name in question.options}
-        strange = learnt.is_stranger(state, vector)
-        return LabelReading(chances=chances, one_way=(chances, chances), mass=1.0, stranger=strange)
 
 
 def read_question(backend: ChatBackend, request: Request) -> LabelReading:

@@ -73,7 +73,7 @@ def test_learnt_questions_are_judged_on_rows_that_they_have_not_seen(tmp_path: P
     (tmp_path / "sst2.tsv").write_text("\n".join("\t".join(row) for row in rows))
     suite = public_suite("sentiment", tmp_path, 80)
     embedder = ScriptedEmbedder()
-    told = judging._learnt(suite, lambda texts: embedder.embed(texts).vectors, "s")
+    told = judging.judge_one(suite, lambda texts: embedder.embed(texts).vectors, "s")
     assert told["accuracy"] > 0.95
 
 
