@@ -67,6 +67,13 @@ def test_a_request_is_a_span_and_each_attempt_one_below(watched: Watched) -> Non
     assert parent.start_time <= first.start_time <= first.end_time <= second.start_time
 
 
+def test_a_decision_is_no_chat(watched: Watched) -> None:
+    questions = {"refund": {"type": "noul", "instructions": "Money back?"}}
+    watched.served.http.post("/v1/systemone", json={"state": "Twice!", "questions": questions})
+    parent = watched.finished()[-1]
+    assert parent.attributes["gen_ai.operation.name"] == "decide"
+
+
 def test_a_fault_is_an_error_with_its_type(watched: Watched, cloud: LoopbackCloud) -> None:
     cloud.always(Status(500))
     watched.served.chat(model="cloud/openai")

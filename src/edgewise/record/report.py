@@ -558,7 +558,8 @@ def make_report(
             begin,
             spent=tried.sum("spent", audit="yes"),
             kept=asked.sum("requests", source="local")
-            - asked.sum("requests", source="local", task="embed"),
+            - asked.sum("requests", source="local", task="embed")
+            - asked.sum("requests", source="local", task="decide"),
         ),
         verdicts=judged_right(connection, begin),
     )

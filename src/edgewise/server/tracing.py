@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 SECOND = 1_000_000_000  # spans are timed in nanoseconds
-OPERATIONS = {"embeddings": "embeddings"}
+OPERATIONS = {"embeddings": "embeddings", "systemone": "decide", "decisions": "decide"}
 
 
 def trace_requests(
