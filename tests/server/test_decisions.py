@@ -343,6 +343,16 @@ def test_pictures_in_a_form_are_refused_clearly(served: Served) -> None:
     assert "no model here decides about pictures" in answer.json()["detail"][0]["msg"]
 
 
+def test_a_key_is_asked_for_in_the_words_of_the_wire(serving: Serving) -> None:
+    device = ScriptedBackend.deciding(CHANCES)
+    served = serving(device, settings=SURE, environment={"EDGEWISE_SERVER_KEY": "secret-key-0123"})
+    refused = by_name(served)
+    assert (refused.status_code, refused.json()["code"]) == (401, "invalid_api_key")
+    assert listed(served).json()["error"]["code"] == "invalid_api_key"
+    for name, value in (("x-api-key", ""), ("authorization", "Bearer ")):
+        assert by_name(served, headers={name: f"{value}secret-key-0123"}).status_code == 200
+
+
 def test_a_path_that_only_one_wire_has_refuses_in_its_words(served: Served) -> None:
     answer = served.http.get("/v1/systemone")
     assert (answer.status_code, set(answer.json())) == (405, {"detail", "code"})

@@ -27,12 +27,13 @@ def test_no_bill_passes_what_was_reserved_budgeted_or_booked(tmp_path: Path) -> 
     assert metrics["requests"] > REQUESTS > metrics["refused_by_budget"] > 0
     assert min(metrics["complete"], metrics["cut"]) > REQUESTS / 8
     assert metrics["billed_microdollars"] > 0 < metrics["raced_ids"]
+    assert metrics["decided"] > REQUESTS / 10
 
 
 def test_a_bound_that_is_too_low_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(providers, "most_input_tokens", lambda request: 100)
+    monkeypatch.setattr(providers, "most_input_tokens", lambda request, **_: 100)
     monkeypatch.setattr(money, "KEY_MICRODOLLARS", 1_000)
     metrics = measure_money(tmp_path, 80, seed=7)
     low = {"underreserved", "billed_over_budget_microdollars", "cut_below_billed"}

@@ -604,6 +604,8 @@ def _items(answer: Answer) -> list[tuple[dict[str, Any], str]]:
 class DecisionsWire(OpenAIWire):
     """OpenAI's list of questions. Several others take TypeSafe's body at the same path."""
 
+    name = "decisions"
+
     @override
     def route(
         self, method: str, path: str, headers: Mapping[str, str], body: Mapping[str, Any]

@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 from PIL import Image, UnidentifiedImageError
 
-from edgewise import Engine, Settings
+from edgewise import Choice, Engine, Score, Settings, YesNo
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import LibraryPrices
 from edgewise.errors import BudgetExceeded, CloudClosed, EdgewiseError, InvalidRequest
@@ -74,6 +74,7 @@ RACERS = 4  # calls with one id
 FIRST_TOKEN_S = 1.0
 _PICTURE = re.compile(r"[A-Za-z0-9+/_-]{200,}={0,2}")
 _WRONG_USAGE = (-5, None, 0, 1.5, "many", 10**25, UNTOLD)
+_OF_A_DECISION = ("policy", "budget_key", "request_id")
 _REFUSALS = (400, 401, 429, 500, 503)
 _ENDINGS: tuple[Literal["reset", "close", "end"], ...] = ("reset", "close", "end")
 # What the cloud does, of a hundred requests.
@@ -130,7 +131,9 @@ class HarshCloud:
             chance = random.Random(f"{self.seed}/cloud/{self.count}")
         read = self.read(seen, chance)
         answers = seen.body.get("n", 1) if "messages" in seen.body else 1
-        limit = _output_limit(seen.body) * (answers if seen.protocol == "openai" else 1)
+        # Decisions are charged by what was read.
+        asked = 1 if _questions(seen) else _output_limit(seen.body)
+        limit = asked * (answers if seen.protocol == "openai" else 1)
         written = chance.choice((limit, chance.randint(1, limit)))
         marked = seen.protocol == "anthropic" and '"cache_control"' in json.dumps(seen.body)
         stored = chance.randint(0, read) if marked else 0
@@ -157,7 +160,8 @@ class HarshCloud:
         likely = len(text) // 4
         tokens = chance.choice((len(text), chance.randint(likely, len(text))))
         added = chance.randint(0, 675) if seen.body.get("tools") else 0
-        return tokens + pictures + added
+        again = max(0, _questions(seen) - 1) * len(json.dumps(seen.body.get("input")))
+        return tokens + pictures + added + chance.choice((0, again))
 
     def _reply(
         self, kind: str, read: int, written: int, stored: int, chance: random.Random
@@ -189,7 +193,8 @@ class HarshCloud:
 
 
 def price(provider: str, tokens_in: int, tokens_out: int, stored: int) -> int:
-    config = ProviderConfig(name=provider, protocol=provider, model=MODELS[provider], key="k")
+    name = "openai" if provider == "decisions" else provider
+    config = ProviderConfig(name=name, protocol=provider, model=MODELS[name], key="k")
     return LibraryPrices().cost(config, tokens_in, tokens_out, stored_tokens=stored)
 
 
@@ -199,6 +204,11 @@ def _factor(body: Mapping[str, Any]) -> Fraction:
     tier = Fraction(5, 2) if body.get("service_tier") == "priority" else 1
     place = Fraction(11, 10) if body.get("inference_geo") == "us" else 1
     return Fraction(fast * tier * place)
+
+
+def _questions(seen: SeenRequest) -> int:
+    """Of a decision: for each the state may be read once more."""
+    return len(seen.body["questions"]) if seen.protocol == "decisions" else 0
 
 
 def _output_limit(body: Mapping[str, Any]) -> int:
@@ -284,6 +294,24 @@ def options(chance: random.Random) -> dict[str, Any]:
     return given
 
 
+def decided(chance: random.Random) -> dict[str, YesNo | Choice | Score]:
+    """Questions of all types, with long options and strange letters; or many short ones, whose bill
+    is what is read again for each."""
+    if chance.random() < 0.4:
+        return {f"{number}": YesNo("?") for number in range(12)}
+    made: dict[str, YesNo | Choice | Score] = {}
+    for number in range(chance.choice((1, 3, 30))):
+        said = words(chance, chance.choice((3, 60)))
+        options = [f"{place} {words(chance, 8)}" for place in range(chance.randint(2, 12))]
+        kinds: tuple[YesNo | Choice | Score, ...] = (
+            YesNo(said, true=words(chance, 20)),
+            Choice({each: words(chance, 20) for each in options}, said),
+            Score(options[:10], said),
+        )
+        made[f"{number} {words(chance, 3)}"] = chance.choice(kinds)
+    return made
+
+
 def forwarded(chance: random.Random) -> tuple[str, dict[str, Any]]:
     """A path, and a body in its protocol with what makes it cost more, or look as if it did not."""
     limit = chance.choice((1, 64, 500, 4000))
@@ -367,7 +395,11 @@ class Clients:
             self._post(path, body, given["budget_key"], leaves)
             return True
         try:
-            if leaves or chance.random() < 0.3:
+            if chance.random() < 0.2:
+                self._note("decided")
+                kept = {name: given[name] for name in _OF_A_DECISION if name in given}
+                engine.decide(words(chance, 400), decided(chance), **kept)
+            elif leaves or chance.random() < 0.3:
                 self._stream(engine, prompt, given, leaves)
             else:
                 engine.complete(prompt, **given)
@@ -445,6 +477,7 @@ def measure_money(
         "integrity_faults": len(faults),
         "raced_ids": clients.count["raced_ids"],
         "forwarded": clients.count["forwarded"],
+        "decided": clients.count["decided"],
         "refused_by_budget": clients.count["closed_budget_spent"],
         "seconds": time.perf_counter() - started,
     }
