@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from openai.types import decision_create_params as theirs
+from pydantic import TypeAdapter, ValidationError
 
 from edgewise.cloud.conversation import most_input_tokens, most_output_tokens
-from edgewise.cloud.decisions import ByChat, chat_request, open_provider
+from edgewise.cloud.decisions import ByChat, chat_request, listed_payload, open_provider
 from edgewise.cloud.provider import ChecksKeys, Chunk, CloudProvider, ProviderConfig, TimeLimits
 from edgewise.cloud.providers import LibraryPrices, highest
 from edgewise.cloud.redact import Redactor
@@ -251,6 +253,16 @@ def test_as_a_list_a_question_has_no_name_and_its_outcomes_are_words(cloud: Loop
     ]
     assert judged.chances["sure"] == {"this": 1.0}, "one option is no question for that wire"
     assert judged.chances["so"]["true"] == 0.9
+
+
+def test_what_leaves_as_a_list_is_what_openais_own_client_would_send() -> None:
+    body = {"model": "gpt-6-luna", **listed_payload(asked())}
+    question: TypeAdapter[Any] = TypeAdapter(theirs.Question)
+    for each in body["questions"]:
+        question.validate_python(each)
+    with pytest.raises(ValidationError):
+        question.validate_python({"type": "predicate"})
+    assert set(body) <= set(theirs.DecisionCreateParams.__annotations__)
 
 
 def test_openrouters_wire_stands_beside_its_version(cloud: LoopbackCloud) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from edgewise.cloud.decisions import by_name_payload
 from edgewise.testing import ScriptedBackend
+from tests.cloud.test_adapters_decisions import asked
 from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.server.test_examples import python_with, run
@@ -95,6 +97,21 @@ def test_a_client_reads_the_answers_as_its_own(
 ) -> None:
     told = run(python_with(package), "-c", script + PRINTED, served.url, *more)
     assert told.splitlines() == SAID
+
+
+def test_what_leaves_by_name_is_what_typesafes_own_schema_takes() -> None:
+    sent = json.dumps({"model": "jev-latest", **by_name_payload(asked())})
+    script = (
+        "import sys\n"
+        "from typesafe_sdk._schemas.models import SystemOneRequest\n"
+        "read = SystemOneRequest.model_validate_json(sys.argv[1])\n"
+        "print(*(each.root.type for each in read.questions.values()))"
+    )
+    assert run(python_with("typesafe_sdk"), "-c", script, sent).split() == [
+        "noul",
+        "choice",
+        "score",
+    ]
 
 
 def test_openais_client_reads_the_answers_as_its_own(served: Served) -> None:
