@@ -40,8 +40,9 @@ from edgewise.decide.gate import Gate, Verdict
 if TYPE_CHECKING:  # heads are trained where little is installed
     from edgewise.calibrate.traces import Sample
 
-# `tokens` is left out: scores of long answers would be extrapolated. Traces hold no states.
-_LEFT_OUT = ("tokens", "state", "before", "engine")
+# `tokens` and `length` are left out: these traces cut long answers, so length would count against
+# all of them, and scores of longer ones would be extrapolated. Traces hold no states.
+_LEFT_OUT = ("tokens", "length", "state", "before", "engine")
 FEATURES = tuple(field.name for field in fields(Reading) if field.name not in _LEFT_OUT)
 MOST_FEATURES = 7
 LEAST_GAIN = 0.0005  # nats per answer that a feature must save on held-out rows
