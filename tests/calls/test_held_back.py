@@ -33,6 +33,8 @@ TOOLS = (
     tool("book_table", "Book a table at a restaurant", restaurant="string"),
     tool("send_email", "Send an email to a person", to="string", body="string"),
     tool("close_blinds", "Close the blinds of a room", room="string"),
+    tool("mute", "Mute the device"),
+    tool("set_mute", "Turn the sound off or on", on="boolean"),
     tool("lock_door", "Lock a door", door="string"),
 )
 # A request, and a call of the device that it holds back.
@@ -109,6 +111,10 @@ HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("Don't turn on the lights in the hall", "turn_off_lights", dict(room="hall")),
     ("don't turn the lights in the hall on yet", "turn_off_lights", dict(room="hall")),
     ("Don't switch the lights on", "turn_off_lights", dict(room="hall")),
+    ("could you not turn on the lights in the hall", "turn_off_lights", dict(room="hall")),
+    ("Can you please not cancel order 1043?", "cancel_order", dict(number=1043)),
+    ("Unlock the front door.", "lock_door", dict(door="front")),
+    ("unmute", "mute", dict()),
     ("Don't open the blinds", "close_blinds", dict(room="hall")),
     ("You shouldn't unlock the door", "lock_door", dict(door="front")),
     ("Don't remind me to call mom just yet", "cancel_reminder", dict(text="call mom")),
@@ -177,6 +183,9 @@ ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("I won't be late, set an alarm for 5", "set_alarm", dict(hour=5)),
     ("Don't leave the lights in the hall on", "turn_off_lights", dict(room="hall")),
     ("Don't turn the lights on any more", "turn_off_lights", dict(room="hall")),
+    ("unmute", "set_mute", dict(on=False)),
+    ("unlock the back door and lock the front door", "lock_door", dict(door="front")),
+    ("Could you not forget to turn off the lights", "turn_off_lights", dict(room="hall")),
     ("Don't keep the blinds open", "close_blinds", dict(room="hall")),
     ("Tell Anna I was going to call", "send_message", dict(recipient="Anna", message="call")),
     ("I'm not sure of the way, find a route to Oslo", "find_route", dict(to="Oslo")),
@@ -214,6 +223,21 @@ def test_a_call_that_is_held_back_is_in_doubt() -> None:
     assert complaint.message == 'the words "don\'t do it yet" hold cancel_order back'
     wrote = ToolCall("cancel_order", {"number": 1043}, source="cloud")
     assert check_calls({0: [wrote]}, [read_request(request)], TOOLS, request=request).of(0) == set()
+
+
+def test_how_many_calls_there_are_is_no_time() -> None:
+    words = "set two timers, five and ten minutes"
+    calls = [ToolCall("set_timer", {"minutes": one}, source="local") for one in (2, 5, 10)]
+    checked = check_calls({0: calls}, [read_request(words)], TOOLS, request=words)
+    assert ["held_back" in call.complaints for call in checked.calls[0]] == [True, False, False]
+    days = tool("day_forecast", "Weather of the next days", days="integer")
+    four = [ToolCall("day_forecast", {"days": 4}, source="local")]
+    next_days = "forecast for the next four days"
+    asked = check_calls({0: four}, [read_request(next_days)], [days], request=next_days)
+    assert "held_back" not in asked.of(0), "the days are what is asked for"
+    said_twice = "set two timers of two minutes"
+    asked = check_calls({0: calls[:1]}, [read_request(said_twice)], TOOLS, request=said_twice)
+    assert "held_back" not in asked.of(0)
 
 
 def test_a_document_is_not_read_for_it() -> None:

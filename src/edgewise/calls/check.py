@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -23,7 +24,7 @@ from edgewise.calls.intents import (
 )
 from edgewise.calls.prompt import Span, owners
 from edgewise.calls.rank_tools import fit_scores, stems
-from edgewise.calls.schema import ground, parameters, required
+from edgewise.calls.schema import ground, parameters, required, wanted
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.calls.values.words import name_words, spaced, stem, word_set, words
 from edgewise.decide.calibration import Calibration, Kind, Score
@@ -38,6 +39,7 @@ _LITTLE = frozenset(
     for word in group
 ) | word_set("and or but you we they he she be been able thank like know")
 _NAMES = frozenset({"name", "place"})
+_TIMES = frozenset({"hour", "minute", "second", "duration"})
 _AMOUNTS = frozenset({"number", "percent", "money"})
 # A number may be asked for in another unit, as a share, or with the other sign.
 _FACTORS = (1, -1, 100, 1000, 1_000_000, 60, 3600, 24, 7)
@@ -455,7 +457,9 @@ def check_calls(
         cues = [
             ""
             if call.source == "cloud"
-            else held_back(call, request, tools) or left_wrong(call, request, made)
+            else held_back(call, request, tools)
+            or left_wrong(call, request, made)
+            or miscounted(call, part, tools)
             for call in calls
         ]
         found[number] = tuple(
@@ -506,6 +510,26 @@ def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
     for part in schema.values() if isinstance(schema, Mapping) else schema:
         if isinstance(part, Mapping | list | tuple):
             yield from _keywords(part)
+
+
+def miscounted(call: ToolCall, words: RequestText, tools: Sequence[Tool]) -> str:
+    """The words that say how many calls there are, taken for a time: "set two timers, …"."""
+    tool = next((each for each in tools if each.name == call.name), None)
+    fields = parameters(tool.parameters) if tool else {}
+    timed = [
+        (name, value)
+        for name, value in call.arguments.items()
+        if name in fields and wanted(name, fields[name]).role in _TIMES
+    ]
+    if tool is None or len(timed) != 1 or not isinstance(timed[0][1], int | float):
+        return ""
+    said, (name, value) = words.spaced.split(), timed[0]
+    own = {*map(stem, name_words(tool.name))}.difference(map(stem, name_words(name)))
+    for before, word in itertools.pairwise(said):
+        several = word.endswith("s") and stem(word) in own and said.count(before) == 1
+        if several and float(value) in read_request(before).numbers:
+            return f"{before} {word}"
+    return ""
 
 
 def same_call(one: ToolCall, other: ToolCall) -> bool:

@@ -681,6 +681,7 @@ _HARMLESS = (
 _FEARED = r"(?:miss|forget|be|oversleep|lose|run|wait|have|get)\b"  # "I don't want to be late"
 _NEGATED = re.compile(
     rf"(?:just |maybe |perhaps )*(?:{_NOT} (?!{_HARMLESS})|never (?!mind\b)|"
+    rf"(?:could|can|would|will) you (?:please )?not (?!{_HARMLESS})|"
     rf"(?:you )?(?:mustn't|must not|shouldn't|should not|needn't|need not) |"
     rf"(?:there's |there is )?no need to |refrain from |under no circumstances (?:should you )?|"
     rf"(?:avoid|stop|hold off(?: on)?|wait before) (?=[a-z]+ing\b)|"
@@ -765,6 +766,8 @@ def held_back(call: ToolCall, request: str, tools: Sequence[Tool]) -> str:
     clauses = _read(request) if len(request) <= REQUEST_LIMIT else ()
     held = [clause for clause in clauses if clause.kind]
     tool = next((each for each in tools if each.name == call.name), None)
+    if tool is not None and clauses and (undone := _says_the_opposite(tool, call, request)):
+        return undone
     if not held or tool is None or _does_what_is_not_wanted(tool, held):
         return ""
     held = [clause for clause in held if not _is_for(tool, clause)]
@@ -778,6 +781,21 @@ def held_back(call: ToolCall, request: str, tools: Sequence[Tool]) -> str:
         if nearer and (not rest or clause.kind != "negated" or _is_named_in(tool, clause)):
             return clause.cue
     return ""
+
+
+def _says_the_opposite(tool: Tool, call: ToolCall, request: str) -> str:
+    """The word that asks a tool for what undoes its work: "unmute", where one can only mute.
+
+    A tool that knows the word, or that is told what to do, may serve it.
+    """
+    own = {*name_words(tool.name), *name_words(tool.description)}
+    told = any(isinstance(value, bool) for value in call.arguments.values())
+    said = request.split()
+    plain = [word.strip(".,;:!?").lower() for word in said]
+    named = set(name_words(tool.name)).difference(plain)
+    undone = (prefix + word for prefix in ("un", "dis", "de") for word in named if len(word) > 2)
+    found = next((word for word in undone if word in plain and word not in own), "")
+    return said[plain.index(found)].strip(".,;:!?") if found and not told else ""
 
 
 def _is_for(tool: Tool, clause: _Clause) -> bool:
