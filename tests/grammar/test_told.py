@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from edgewise.grammar.answers import LEAD, MOST_CHARACTERS, compile_answer, tell
+from edgewise.grammar.answers import compile_answer
+from edgewise.grammar.told import LEAD, MOST_CHARACTERS, tell
 
 
 class Leg(BaseModel):
