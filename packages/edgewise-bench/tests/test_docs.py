@@ -15,6 +15,7 @@ from edgewise_bench.calls.bfcl import PUBLISHED, PUBLISHED_TITLE
 from edgewise_bench.calls.cases import OWN_CASES
 from edgewise_bench.calls.conversations import TARGETS as conversation_targets
 from edgewise_bench.calls.function_model import TARGETS as function_model_targets
+from edgewise_bench.calls.spoken import TARGETS as spoken_targets
 from edgewise_bench.campaigns.agent_traces import TARGETS as traces_targets
 from edgewise_bench.campaigns.forward import TARGETS as forward_targets
 from edgewise_bench.campaigns.hostile import TARGETS as hostile_targets
@@ -670,6 +671,7 @@ def frozen() -> str:
         ("notes/calls.md", "tools", tools),
         ("notes/calls.md", "bfcl", bfcl),
         ("notes/calls.md", "conversations", conversations),
+        ("notes/calls.md", "spoken", partial(scorecard, "spoken", spoken_targets)),
         ("notes/senses.md", "embed", embed),
         ("notes/senses.md", "find", find),
         ("notes/benchmarks.md", "serve", serve),
