@@ -531,6 +531,17 @@ def test_a_whole_answer_is_whole_where_the_device_was_asked_first(
     assert answer["edgewise"]["degraded_code"] == "cloud_cut" and "No." in json.dumps(answer)
 
 
+def test_a_response_whose_end_does_not_say_all_again_is_whole(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    end = json.loads(RESPONSES_PIECES[-1].split(b"data: ")[1])["response"]
+    bare = event("response.completed", response={**end, "output": []})
+    cloud.always(Recorded(pieces=(*RESPONSES_PIECES[:-1], bare)))
+    served = gateway(serving, cloud, "responses", policy="prefer_local")
+    asked = {"model": "gpt-4o", "input": "Go."}
+    assert send(served, "responses", asked, stream=False).json()["output"] == [CALL]
+
+
 def test_of_several_pieces_each_answer_and_each_call_is_put_together(
     serving: Serving, cloud: LoopbackCloud
 ) -> None:
@@ -603,13 +614,16 @@ def test_what_the_device_cannot_do_leaves(
     assert left.body[next(iter(more))] == more[next(iter(more))]
 
 
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("stream", "policy"),
+    [(True, "prefer_cloud"), (False, "prefer_cloud"), (False, "prefer_local")],
+)
 @pytest.mark.parametrize("wire", WIRES)
 def test_personal_data_leaves_as_placeholders_and_is_put_back(
-    serving: Serving, cloud: LoopbackCloud, wire: str, stream: bool
+    serving: Serving, cloud: LoopbackCloud, wire: str, stream: bool, policy: str
 ) -> None:
     body = WIRES[wire][1]
-    served = gateway(serving, cloud, wire, redact=("EMAIL",))
+    served = gateway(serving, cloud, wire, redact=("EMAIL",), policy=policy)
     body = json.loads(json.dumps(body).replace("Go", "Write to ann@example.org. Go", 1))
     if wire == "chat":
         body = json.loads(json.dumps(body).replace("Again", "Write to ann@example.org", 1))
@@ -629,13 +643,14 @@ def test_personal_data_leaves_as_placeholders_and_is_put_back(
             RESPONSES_PIECES[0],
             event("response.output_text.delta", item_id="m", delta="To [EMA"),
             event("response.output_text.delta", item_id="m", delta="IL_1]!"),
-            RESPONSES_PIECES[-1],
+            RESPONSES_PIECES[-1].replace(b"*** Begin", b"To [EMAIL_1]!"),
         ],
         "gemini": halved,
     }[wire]
     whole = json.dumps(WHOLE[wire]).replace("Yes.", "To [EMAIL_1]!")
     whole = whole.replace("*** Begin", "To [EMAIL_1]!")
-    cloud.always(Recorded(pieces=tuple(halves) if stream else (whole.encode(),)))
+    in_pieces = stream or policy == "prefer_local"
+    cloud.always(Recorded(pieces=tuple(halves) if in_pieces else (whole.encode(),)))
     answer = send(served, wire, body, stream=stream)
     assert answer.status_code == 200, answer.text
     (left,) = cloud.requests

@@ -503,8 +503,12 @@ class ResponsesAnswer(_OpenAIAnswer):
 
     @override
     def together(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        last: dict[str, Any] = events[-1]["response"]  # it says all of it again
-        return last
+        last: dict[str, Any] = events[-1]["response"]
+        # It says all of it again; of some servers it does not.
+        items = {each["output_index"]: each["item"] for each in events if "item" in each}
+        return (
+            last if last.get("output") else {**last, "output": [items[at] for at in sorted(items)]}
+        )
 
     def _take_item(self, item: dict[str, Any]) -> int:
         """Bytes of what is no message; a call of a function is kept."""
