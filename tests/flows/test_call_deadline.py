@@ -34,7 +34,7 @@ from edgewise.local.llama_cpp import open_backend
 from edgewise.local.store import InstalledModel
 from edgewise.testing import ScriptedFunctionModel
 from edgewise.testing.scripted import SCRIPTED_FUNCTION_MODEL_FACTS
-from edgewise.types.messages import Handoff, Message, Request, Tool, ToolCall
+from edgewise.types.messages import Handoff, Message, Original, Request, Tool, ToolCall
 from edgewise.types.replies import CallReply, Token
 from tests.campaigns import rounds
 from tests.flows.calling import BOTH, TOOLS, TWO, made
@@ -254,6 +254,17 @@ def test_the_first_request_loads_the_weights_and_is_cut_only_by_a_deadline_of_it
     assert (minutes(reply), reply.source, reply.degraded) == ([50], "local", False)
     hurried = ask(cold(), cloud=a_cloud(), policy="prefer_local", deadline_ms=2_500)
     assert hurried.decision.code == "handoff_deadline"
+
+
+def test_an_agents_first_request_does_not_wait_for_longer_than_its_next() -> None:
+    """It sends thousands of tokens, and its cloud can answer."""
+    cold = a_slow_writer(SCRIPTED_FUNCTION_MODEL_FACTS)
+    theirs = Original(wire="chat", body={"messages": [{"role": "user", "content": ONE}]})
+    reply = ask(cold, cloud=a_cloud(), policy="prefer_local", original=theirs)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_deadline")
+    assert cold.now == pytest.approx(2.6)
+    alone = ask(a_slow_writer(SCRIPTED_FUNCTION_MODEL_FACTS), original=theirs)
+    assert alone.source == "local", "where nobody else may answer, it goes on"
 
 
 def test_an_application_that_routes_is_told_when_the_time_is_up() -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,21 @@ def test_labels_have_the_chances_that_they_have_in_process(
     here, there = (next(one.generate(request)) for one in pair)
     assert isinstance(here, Token) and here == there
     assert [name for name, _ in here.alternatives] == ["A", "B"]
+
+
+def test_one_that_is_called_off_tells_how_fast_it_read(
+    pair: tuple[LlamaLoop, IsolatedModel],
+) -> None:
+    """Who is always called off would else be waited for at every turn."""
+    here, there = pair
+    unknown = replace(here.facts(), prompt_tokens_per_second=None)
+    here._facts = there.supervisor.facts = unknown
+    for number, one in enumerate(pair):
+        stream = one.generate(asked(f"{number} " + "Tell me more. " * 50, max_tokens=100))
+        next(stream)
+        stream.close()
+    # The process tells it a moment later.
+    wait_until(lambda: all(one.facts().prompt_tokens_per_second for one in pair))
 
 
 def test_calls_and_schemas_are_those_of_the_model_in_process(

@@ -371,8 +371,10 @@ class Calling(Flow):
             self.ahead = Speculation(self.cloud, self._asking(), self.parts.patience_s)
         assert self.function_model is not None, "a plan that starts on the device has a model"
         known_late = self.misfit is not None and self.misfit.code == DeadlinePassed.code
-        # A deadline that nobody asked for spares the first request: it loads the weights.
-        counts = self.request.deadline_ms or self.function_model.facts().output_tokens_per_second
+        # A deadline that nobody asked for spares the first request: it loads the weights. An agent
+        # sends thousands of tokens, and many turns: its first one teaches how fast they are read.
+        known = self.function_model.facts().output_tokens_per_second
+        counts = self.request.deadline_ms or known or self.request.original is not None
         may_cut = plan.may_hand_off and not known_late and bool(counts)
         allowed_s = (1 - STOPPING) * self.deadline_ms / 1000
         self.cut_at = self.draft.started + allowed_s if may_cut else None

@@ -268,6 +268,7 @@ class Job:
     written: list[int] = field(default_factory=list)
     passes: int = 0
     began: float = 0.0
+    read: int = 0  # tokens of the prompt, those that were known included
     answering: float = 0.0  # since when
     done: bool = False
     _tried: int = 0  # tokens copied from the prompt as a draft
@@ -637,6 +638,7 @@ class Decoder:
         self._cut(slot, 0 if again else min(slot.shared(job), len(job.prompt) - 1))
         slot.owner = job.owner
         job.cached, job.began = len(slot.tokens), time.monotonic()
+        job.read = job.cached
         if job.cached >= job.prefix:
             job.prefix = 0  # nothing to save
         slot.job = job
@@ -704,6 +706,7 @@ class Decoder:
         assert job is not None, "a planned slot has a job"
         slot.tokens += plan.part.tokens[: len(plan.part.tokens) - len(drafted)]
         job.passes += 1
+        job.read = min(len(job.prompt), len(slot.tokens))
         if job.prefix and len(slot.tokens) == job.prefix:
             self._write_prefix(slot)
             job.prefix = 0

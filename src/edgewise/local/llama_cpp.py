@@ -304,20 +304,28 @@ class LoopBackend(ABC):
     def _run(self, job: Job) -> TokenStream:
         decoder = self.load()
         decoder.submit(job)
+        measured = False
         try:
             for item in job.items():
                 if isinstance(item, Finish):
                     self._measure(job)
+                    measured = True
                 yield item
         finally:
+            if not measured:
+                self._measure(job)
             decoder.cancel(job)
 
     def _measure(self, job: Job) -> None:
-        now, fresh, written = time.monotonic(), len(job.prompt) - job.cached, len(job.written)
+        """Of one that was cut, too: who reads too slowly to be waited for is told so next time."""
+        if not job.began:
+            return
+        now, fresh, written = time.monotonic(), job.read - job.cached, len(job.written)
+        reading_s = (job.answering or now) - job.began
         self._facts = with_speeds(
             self._facts,
             read=fresh,
-            read_per_s=fresh / max(job.answering - job.began, 1e-6),
+            read_per_s=fresh / max(reading_s, 1e-6),
             written=written,
             written_per_s=written / max(now - job.answering, 1e-6),
         )

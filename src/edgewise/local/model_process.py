@@ -111,7 +111,7 @@ class ModelService:
                 told, vectors = told_value(value)
                 self._send(number, END, {"value": told, **self._news()}, vectors)
         except Exception as error:  # noqa: BLE001 - the other process raises it
-            self._send(number, ERROR, told_error(error))
+            self._send(number, ERROR, {**told_error(error), **self._news()})
         finally:
             self._running.pop(number, None)
 
@@ -127,7 +127,8 @@ class ModelService:
                     self._send(number, END, {**told_finish(item), **self._news()}, raw(item.state))
                     return
                 self._send(number, ITEM, told_token(item), raw(item.state))
-        self._send(number, ERROR, {"error": "GenerationFailed", "words": "called off"})
+        called_off = {"error": "GenerationFailed", "words": "called off"}
+        self._send(number, ERROR, {**called_off, **self._news()})
 
     def _pause(self, number: int, work: _Work) -> None:
         if work.cancelled:
