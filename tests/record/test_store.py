@@ -90,6 +90,8 @@ def test_only_free_requests_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     ledger.limit([Budget(1_000_000, "day")], [])
     ledger.reserve("counted/0", asking("counted"), PROVIDER, 1)
     assert seen[3:] == [("COMMIT", 1), ("COMMIT", 2)]
+    ledger.claim("given")  # an id from outside is paid for once, whatever happens
+    assert seen[5:] == [("COMMIT", 2)]
     with pytest.raises(KeyboardInterrupt), ledger._store.writing(durable=False):
         raise KeyboardInterrupt
     assert level() == 2

@@ -354,7 +354,7 @@ class Ledger:
         payer = Payer.of(request)
         applying = budgets_for(self._budgets, payer)
         # Where nothing is limited, nobody waits for the disk before the request leaves.
-        with self._store.writing(durable=bool(applying)) as connection:
+        with self._store.writing(durable=bool(applying or self._intervals)) as connection:
             # Read the clock under the lock, so that windows follow the order of writing.
             now = self._clock()
             if _known(connection, "attempts", "id", attempt_id):
@@ -454,8 +454,8 @@ class Ledger:
 
     def claim(self, request_id: str) -> bool:
         """Take an id for one request. False if it was used; it stays used whatever comes of it."""
-        # Not waited for: what is paid later for this request is, and brings this to the disk.
-        with self._store.writing(durable=False) as connection:
+        # On the disk at once: it is paid for once, even if the power goes in between.
+        with self._store.writing() as connection:
             row = {"id": request_id, "claimed_at": self._clock()}
             return not _used(connection, request_id) and insert_once(connection, "claims", row)
 
