@@ -50,7 +50,7 @@ _MODULES = {
         "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
         "MessageDict "
         "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool "
-        "ToolCall ToolLike"
+        "ToolCall ToolLike Word"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.questions": "Choice Described QuestionLike Score State YesNo",
@@ -58,7 +58,7 @@ _MODULES = {
         "Attempt CallReply Complaint Decision Event Finished Intent Reply Switched TextDelta "
         "Token ToolResult Usage"
     ),
-    "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance Word",
+    "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -82,6 +82,7 @@ from edgewise.types.messages import SpeechOptions as SpeechOptions
 from edgewise.types.messages import Tool as Tool
 from edgewise.types.messages import ToolCall as ToolCall
 from edgewise.types.messages import ToolLike as ToolLike
+from edgewise.types.messages import Word as Word
 from edgewise.types.pictures import Line as Line
 from edgewise.types.pictures import SeenReply as SeenReply
 from edgewise.types.pictures import Sight as Sight
@@ -110,6 +111,5 @@ from edgewise.types.transcripts import LiveUpdate as LiveUpdate
 from edgewise.types.transcripts import Segment as Segment
 from edgewise.types.transcripts import Transcript as Transcript
 from edgewise.types.transcripts import Utterance as Utterance
-from edgewise.types.transcripts import Word as Word
 
 __version__: str

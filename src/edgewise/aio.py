@@ -216,6 +216,7 @@ class AsyncEngine:
         *,
         execute: Execute = False,
         approve: Approve | None = None,
+        sound: AudioLike | None = None,
         **options: Unpack[CallOptions],
     ) -> CallReply:
         """The function calls that the words ask for. `execute` runs those of Python functions.
@@ -224,7 +225,9 @@ class AsyncEngine:
         holds for `approve`.
         """
         return await self.workers.result(
-            lambda: self.engine.call(prompt, tools, execute=execute, approve=approve, **options)
+            lambda: self.engine.call(
+                prompt, tools, execute=execute, approve=approve, sound=sound, **options
+            )
         )
 
     @takes(SpeechOptions)
@@ -322,18 +325,24 @@ class AsyncConversation:
 
     @overload
     async def ask(
-        self, text: str, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+        self,
+        text: str | Transcript,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[ChatOptions],
     ) -> Reply[Parsed]: ...
     @overload
-    async def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply: ...
+    async def ask(self, text: str | Transcript, **options: Unpack[RequestOptions]) -> Reply: ...
     @takes(RequestOptions)
-    async def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
+    async def ask(self, text: str | Transcript, **options: Unpack[RequestOptions]) -> Reply:
         """The user's next turn, and the answer to it."""
         async with self._order:
             return await self._engine.workers.result(lambda: self.conversation.ask(text, **options))
 
     @takes(RequestOptions)
-    async def stream(self, text: str, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:
+    async def stream(
+        self, text: str | Transcript, **options: Unpack[RequestOptions]
+    ) -> AsyncGenerator[Event]:
         """Like `AsyncEngine.stream`. A turn that is left half way stays in the history."""
         work = self._engine.workers.pieces(lambda: self.conversation.stream(text, **options))
         async with self._order, aclosing(work) as events:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
 from edgewise.calls.tools import as_toolbox
 from edgewise.engine import Engine, run
 from edgewise.errors import InvalidRequest
-from edgewise.requests import as_images, as_messages, checked, shown, takes
+from edgewise.requests import as_images, as_messages, checked, shown, spoken, takes
 from edgewise.tasks import Seal, check_consent, keep_in, refusals, run_allowed
 from edgewise.types.messages import (
     Approve,
@@ -27,6 +27,7 @@ from edgewise.types.messages import (
     new_request_id,
 )
 from edgewise.types.replies import CallReply, Event, Finished, Parsed, Reply, TextDelta, ToolResult
+from edgewise.types.transcripts import Transcript
 
 if TYPE_CHECKING:
     from edgewise.mcp_client import ToolServers
@@ -209,17 +210,23 @@ class Conversation:
 
     @overload
     def ask(
-        self, text: str, *, response_format: type[Parsed], **options: Unpack[ChatOptions]
+        self,
+        text: str | Transcript,
+        *,
+        response_format: type[Parsed],
+        **options: Unpack[ChatOptions],
     ) -> Reply[Parsed]: ...
     @overload
-    def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply: ...
+    def ask(self, text: str | Transcript, **options: Unpack[RequestOptions]) -> Reply: ...
     @takes(RequestOptions)
-    def ask(self, text: str, **options: Unpack[RequestOptions]) -> Reply:
-        """The user's next turn, and the answer to it."""
+    def ask(self, text: str | Transcript, **options: Unpack[RequestOptions]) -> Reply:
+        """The user's next turn, written or transcribed, and the answer to it."""
         return _reply(self._turn(text, options, live=False))
 
     @takes(RequestOptions)
-    def stream(self, text: str, **options: Unpack[RequestOptions]) -> Generator[Event, None, None]:
+    def stream(
+        self, text: str | Transcript, **options: Unpack[RequestOptions]
+    ) -> Generator[Event, None, None]:
         """Like `Engine.stream`. If a turn is left half way, the history keeps what was shown."""
         return self._turn(text, options, live=True)
 
@@ -234,12 +241,12 @@ class Conversation:
         )
 
     def _turn(
-        self, text: str, options: RequestOptions, *, live: bool
+        self, text: str | Transcript, options: RequestOptions, *, live: bool
     ) -> Generator[Event, None, None]:
-        if not isinstance(text, str):
-            raise InvalidRequest(f"text: expected text, got {shown(text)}")
+        if not isinstance(text, str | Transcript):
+            raise InvalidRequest(f"text: expected text or a transcript, got {shown(text)}")
         merged: RequestOptions = {**self.options, **_checked(options)}
-        turn = Message("user", text, images=as_images(merged.pop("images", ())))
+        turn = spoken(text, as_images(merged.pop("images", ())))
         yield from self._walk([*self._answer_calls(()), turn], merged, live=live)
 
     def _answer_calls(self, results: Sequence[ToolResult]) -> list[Message]:

@@ -110,6 +110,7 @@ class Engine:
         *,
         execute: Execute = False,
         approve: Approve | None = None,
+        sound: AudioLike | None = None,
         **options: Unpack[CallOptions],
     ) -> CallReply:
         """The function calls that the words ask for. `execute` runs those of Python functions.
@@ -117,24 +118,38 @@ class Engine:
         Tools are JSON Schemas as in OpenAI's requests, `Tool`s, or plain Python functions. A call
         in doubt is not run, unless `execute` is "always". With `approve`, every call is asked
         about, and runs if the answer is True.
+
+        Words that were heard come as a `Transcript`: a call is no surer than the words in it. With
+        the `sound` of it, the cloud hears the pieces that a call in doubt hangs on.
         """
         from edgewise.calls.tools import as_toolbox  # noqa: PLC0415  # it compiles patterns
 
         tasks.check_consent(execute, approve)
         if approve is not None and not execute:
             raise InvalidRequest("approve: it is asked before a call is run: give execute=True too")
+        if sound is not None and not isinstance(prompt, Transcript):
+            raise InvalidRequest("sound: it goes with its transcript: give that as the prompt")
         box, given = as_toolbox(tools), checked(options, CallOptions)
         given |= asked_model(given.pop("model", ""))
         if writer := given.pop("model"):
             self.parts.function_model(writer)  # a wrong name is told, and no reason to leave
-        request = self.parts.request(prompt, tools=box.tools, **given)
-        request = replace(request, task="call", model=writer)
-        if request.tool_choice == "none":
-            raise InvalidRequest("tool_choice = 'none': `call` makes calls; `complete` answers")
         parts = self.parts
-        reply = parts.keep(
-            request, lambda attempts: unwatched(tasks.call(parts, request, attempts))
-        )
+
+        def _called(prompt: Prompt) -> tuple[Request, CallReply]:
+            request = parts.request(prompt, tools=box.tools, **given)
+            request = replace(request, task="call", model=writer)
+            if request.tool_choice == "none":
+                raise InvalidRequest("tool_choice = 'none': `call` makes calls; `complete` answers")
+            given.pop("request_id", None)  # of the first request
+            return request, parts.keep(
+                request, lambda attempts: unwatched(tasks.call(parts, request, attempts))
+            )
+
+        request, reply = _called(prompt)
+        if sound is not None and isinstance(prompt, Transcript):
+            reply = tasks.settle_hearing(
+                parts, prompt, sound, box, reply, lambda heard: _called(heard)[1], given
+            )[1]
         if execute:
             return tasks.run_calls(
                 reply,

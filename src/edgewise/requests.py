@@ -54,9 +54,15 @@ from edgewise.types.questions import (
     YesNo,
     text_of,
 )
+from edgewise.types.transcripts import Transcript
 
 Prompt = (
-    str | Message | MessageDict | Mapping[str, Any] | Sequence[Message | Mapping[str, Any]]
+    str
+    | Transcript
+    | Message
+    | MessageDict
+    | Mapping[str, Any]
+    | Sequence[Message | Mapping[str, Any]]
 )  # a MessageDict is a mapping
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -641,10 +647,18 @@ def _new_id(request_id: str) -> str:
     return request_id
 
 
-def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
+def spoken(prompt: str | Transcript, images: tuple[Image, ...] = ()) -> Message:
+    """The user's turn, written or heard."""
     if isinstance(prompt, str):
-        check_text(prompt, "prompt")
-        messages: tuple[Message, ...] = (Message("user", prompt, images=images),)
+        return Message("user", prompt, images=images)
+    return Message("user", prompt.text, images=images, heard=prompt.words)
+
+
+def _messages(prompt: Prompt, system: str, images: tuple[Any, ...]) -> tuple[Message, ...]:
+    if isinstance(prompt, str | Transcript):
+        turn = spoken(prompt, images)
+        check_text(turn.content, "prompt")
+        messages: tuple[Message, ...] = (turn,)
     elif images:
         raise InvalidRequest("images= goes with a text prompt; put them into the message instead")
     else:

@@ -48,6 +48,7 @@ from edgewise.types.messages import (
     Request,
     SpeechOptions,
     ToolCall,
+    Word,
 )
 from edgewise.types.pictures import SeenReply
 from edgewise.types.questions import Question, QuestionLike, State
@@ -328,6 +329,68 @@ def checked_language(language: str) -> str:
     if not (plain.isascii() and plain.isalpha() and 2 <= len(plain) <= 3):
         raise InvalidRequest(f"language {language!r}: a code like 'en'")
     return plain
+
+
+MOST_REHEARD = 3  # pieces of one spoken request that the cloud hears
+
+
+def settle_hearing(
+    parts: Parts,
+    heard: Transcript,
+    sound: AudioLike,
+    box: Toolbox,
+    reply: CallReply,
+    ask: Callable[[Transcript], CallReply],
+    options: Mapping[str, Any],
+) -> tuple[Transcript, CallReply]:
+    """Where a call hangs on a word that the device was unsure of, let the cloud hear that segment,
+    and ask for the calls of what it heard. Nothing changes where it may not, or does not answer.
+    """
+    from edgewise.calls.hearing import least_heard
+
+    tools = {tool.name: tool for tool in box.tools}
+    for _ in range(MOST_REHEARD):
+        doubts = [
+            least_heard(call, tools[call.name], heard.words)
+            for call in reply.calls
+            if call.doubt and call.name in tools
+        ]
+        unsure = min(filter(None, doubts), key=lambda one: one.chance, default=None)
+        again = unsure and hear_again(parts, heard, unsure.word, sound, options)
+        if not again:
+            break
+        heard = again
+        reply = ask(heard)
+    return heard, reply
+
+
+def hear_again(
+    parts: Parts, heard: Transcript, word: Word, sound: AudioLike, options: Mapping[str, Any]
+) -> Transcript | None:
+    """The transcript with the cloud's text of the segment that has this word; None without one."""
+    from edgewise.flows import transcribe as flow
+    from edgewise.flows.route import make_plan
+    from edgewise.types.transcripts import text_of
+
+    known = {*HearingOptions.__annotations__} - {"request_id", "hint", "temperature"}
+    given: Any = {name: value for name, value in options.items() if name in known}
+    given = {"language": heard.language, **given}
+    request = speech_request(parts, flow.PIECE, given)
+    policy = plugins.load("policies", request.policy)
+    plan = make_plan(request, policy, parts.cloud("transcribe"), None)
+    segment = next((one for one in heard.segments if word in one.words), None)
+    if segment is None or request.handoff == "signal":
+        return None
+    if not plan.may_hand_off and plan.first != "cloud":
+        return None
+    span = flow.span_between(segment, heard.segments, last=heard.seconds)
+    (piece,) = flow.cut_pieces(sound, [span])
+    answer = transcribe(parts, piece, given | {"policy": "prefer_cloud"})
+    if answer.source != "cloud":
+        return None
+    instead = flow.corrected(segment, answer.text)
+    segments = tuple(instead if one.id == segment.id else one for one in heard.segments)
+    return replace(heard, segments=segments, text=text_of(segments), source="mixed")
 
 
 # -- embeddings ------------------------------------------------------------------------------------

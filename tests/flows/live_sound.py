@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from edgewise.errors import GenerationFailed, LocalError
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS as SCRIPTED_EARS_FACTS
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Heard
 
 Samples = NDArray[numpy.float32]
 

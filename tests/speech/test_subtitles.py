@@ -3,7 +3,8 @@ from __future__ import annotations
 import itertools
 
 from edgewise.speech.subtitles import LINE, LONGEST_S, as_srt, as_vtt, cues
-from edgewise.types.transcripts import Segment, Word, text_of
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Segment, text_of
 
 
 def segment(text: str, start: float, end: float, *, words: bool = True) -> Segment:

@@ -22,7 +22,8 @@ from edgewise.speech.words import (
     word_errors,
 )
 from edgewise.testing import heard
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Heard
 
 SPEAKING = [0.9] * 20
 

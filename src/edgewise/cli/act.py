@@ -24,8 +24,9 @@ from edgewise.cli.transcribe import PLACES, CaptionScreen, Sound, follow, open_s
 from edgewise.engine import Engine
 from edgewise.record.ledger import ToolRecord
 from edgewise.settings import Settings, SettingsOptions
-from edgewise.tasks import NOT_RUN, run_calls
-from edgewise.types.messages import Execute
+from edgewise.speech.audio import recorded
+from edgewise.tasks import NOT_RUN, run_calls, settle_hearing
+from edgewise.types.messages import Audio, Execute
 from edgewise.types.replies import CallReply
 from edgewise.types.transcripts import Transcript
 
@@ -183,18 +184,20 @@ def act(
             ensure_transcriber(settings, place.get("policy")), place.get("policy")
         )
         with Engine(settings) as engine:
+            recording: str | Audio = str(audio)
             if sound is not None:
-                heard = _hear_live(engine, sound, side, spoken)
+                heard, recording = _hear_live(engine, sound, side, spoken)
             else:
                 with Waiting(side, "listening"):
-                    heard = engine.transcribe(str(audio), **spoken)
+                    heard = engine.transcribe(recording, **spoken)
             may = {"yes": yes, "always": always, "may_ask": not as_json}
-            _act(engine, heard, box, place, may, side)
+            _act(engine, heard, recording, box, place, may, side)
 
 
 def _act(
     engine: Engine,
     heard: Transcript,
+    sound: str | Audio,
     box: Toolbox,
     place: dict[str, Any],
     may: dict[str, bool],
@@ -205,8 +208,16 @@ def _act(
         show_heard(heard, side)
     reply: CallReply | None = None
     if heard.text:
+        before = heard.text
         with Waiting(side, "thinking"):
-            reply = engine.call(heard.text, box.tools, **place)
+            reply = engine.call(heard, box.tools, **place)
+            if isinstance(sound, Audio) or Path(sound).is_file():  # a pipe is read once
+                heard, reply = settle_hearing(
+                    engine.parts, heard, sound, box, reply,
+                    lambda words: engine.call(words, box.tools, **place), place,
+                )  # fmt: skip
+        if heard.text != before and not as_json:
+            show_heard(heard, side)
         if not as_json:
             show_calls(reply, side)
         if reply.calls and (execute := agreed(reply, box, may, side)):
@@ -219,12 +230,22 @@ def _act(
         show_results(reply.results)
 
 
-def _hear_live(engine: Engine, sound: Sound, side: Screen, given: dict[str, Any]) -> Transcript:
+def _hear_live(
+    engine: Engine, sound: Sound, side: Screen, given: dict[str, Any]
+) -> tuple[Transcript, Audio]:
+    """What is said until a pause, and its sound: the cloud may have to hear a piece of it."""
+    chunks: list[Any] = []
+
+    def kept() -> Sound:
+        for chunk, behind_s in sound:
+            chunks.append(chunk)
+            yield chunk, behind_s
+
     with engine.listen(**given) as live:
         side.say(("speak; a pause ends it", "dim"))
         with CaptionScreen(side, False, wait_s=SILENCE_S) as captions:
-            follow(live, sound, captions)
-            return live.stop()
+            follow(live, kept(), captions)
+            return live.stop(), recorded(chunks)
 
 
 def read_toolbox(file: str) -> Toolbox:

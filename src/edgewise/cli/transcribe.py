@@ -38,7 +38,8 @@ from edgewise.speech.microphone import CHUNK_S, open_microphone
 from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.speech.words import written
 from edgewise.tasks import HURRY_S
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript
 
 PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by the cloud"}
 # How keys of known providers begin, for a key that comes without a name.

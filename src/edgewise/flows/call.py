@@ -31,6 +31,7 @@ from edgewise.calls.check import (
 )
 from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Render, format_named
+from edgewise.calls.hearing import as_heard, least_heard
 from edgewise.calls.home import (
     MOST_TOOLS,
     is_aimed,
@@ -120,6 +121,8 @@ LIKELY_QUESTION = math.log(0.1)
 LIKELY_NEXT = 0.4
 # A doubtful call comes back from this on if the cloud answers in words.
 LIKELIER_RIGHT = 0.5
+# A call that only the cloud has written is in doubt if a word of it was heard below this.
+HEARD = 0.5
 
 
 # -- what the engine provides ----------------------------------------------------------------------
@@ -175,6 +178,7 @@ def answer(
         if flow.ahead is not None:
             flow.ahead.cancel(attempts)
     flow.own_up()
+    flow.doubt_hearing()
     parts.record.note([(flow.tools[one.tool], one.confirmed) for one in flow.draft.verdicts])
     return flow.draft.reply(parts.clock())
 
@@ -490,9 +494,8 @@ class Calling(Flow):
         `cloud_share` says how much leaves, not how much is right: below the calibration's own
         threshold a call is kept then, and in doubt all the same.
         """
-        draft, least = self.draft, 0.0
-        if self.request.cloud_share is not None and self.calibration is not None:
-            least = self.calibration.threshold
+        draft = self.draft
+        least = self._least_sure() if self.request.cloud_share is not None else 0.0
         for number in self.everything:
             calls = draft.calls_of(number)
             unsure = [call for call in calls if (call.confidence or 0.0) < least]
@@ -679,6 +682,48 @@ class Calling(Flow):
         if self.request.deadline_ms:  # who asked for none is not let down
             draft.degraded_code = draft.degraded_code or DeadlinePassed.code
         draft.reason += f"; it took {took_ms:,.0f} ms, the deadline is {self.deadline_ms:,.0f} ms"
+
+    def doubt_hearing(self) -> None:
+        """Make no call surer than its words were heard, whoever wrote it.
+
+        A cloud that reads the words cannot tell that a name was misheard.
+        """
+        draft, heard = self.draft, self.request.messages[self.place].heard
+        if not heard or draft.signalled:
+            return
+        least = self._least_sure()
+        doubts: list[str] = []
+        for number, calls in draft.by_intent.items():
+            found = []
+            for call in calls:
+                tool = self.tools.get(call.name)
+                doubt = least_heard(call, tool, heard) if tool else None
+                after = as_heard(call, doubt, least) if doubt else call
+                doubts += [after.doubt] if after.doubt != call.doubt else []
+                found.append(after)
+                if doubt and call.confidence is not None and after.confidence is not None:
+                    evidence = draft.evidence.get(call.confidence, {})
+                    draft.evidence[after.confidence] = {**evidence, "heard": doubt.chance}
+            draft.by_intent[number] = found
+        sure = [call.confidence for call in draft.local_calls if call.confidence is not None]
+        draft.confidence = min([*sure, draft.confidence or 0.0]) if sure else draft.confidence
+        if not doubts:
+            return
+        draft.doubted = True
+        if self.request.handoff == "signal":
+            draft.signal(self.doubt_code, "; ".join(doubts))
+        elif draft.code == "kept_confident":
+            draft.conclude("kept_in_doubt", "; ".join(doubts))
+        else:
+            draft.reason += f"; {'; '.join(doubts)}"
+
+    def _least_sure(self) -> float:
+        """The confidence below which a call is in doubt, whatever share may leave."""
+        if self.calibration is None:
+            return HEARD
+        if self.request.cloud_share is not None:
+            return self.calibration.threshold
+        return self.draft.threshold or 0.0
 
     # -- one call --
 

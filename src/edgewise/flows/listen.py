@@ -43,7 +43,7 @@ from edgewise.flows.transcribe import (
 from edgewise.local.backend import SpeechBackend, guarded
 from edgewise.speech.audio import Chunk, LiveUtterances, PcmReader
 from edgewise.speech.words import LOOPING, Captions, StableText, made_up, without_loops, written
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, Word
 from edgewise.types.replies import Attempt, is_verified
 from edgewise.types.transcripts import (
     Correction,
@@ -52,7 +52,6 @@ from edgewise.types.transcripts import (
     Segment,
     Transcript,
     Utterance,
-    Word,
 )
 
 MOST_OUTSTANDING = 16  # segments at or on their way to the cloud; their sound is kept meanwhile

@@ -52,9 +52,9 @@ from edgewise.speech.words import (
     signal_to_noise,
     without_loops,
 )
-from edgewise.types.messages import Audio, AudioLike, Message, Request, Source, high_enough
+from edgewise.types.messages import Audio, AudioLike, Message, Request, Source, Word, high_enough
 from edgewise.types.replies import Attempt, Event, Finish, Place
-from edgewise.types.transcripts import Heard, Segment, Transcript, Word, text_of
+from edgewise.types.transcripts import Heard, Segment, Transcript, text_of
 
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
@@ -632,6 +632,7 @@ def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
 
 MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
 CONTEXT_S = 0.4  # of sound sent with a segment on each side, if nobody else speaks in it
+PIECE = "a piece of a spoken request"
 LEAST_CONTEXT_S = 0.05  # times of words are not exact
 MOST_WORDS_PER_SECOND = 8.0  # nobody speaks faster
 AROUND_S = 0.5  # of sound around a segment, to measure the noise
@@ -759,6 +760,15 @@ def span_between(
     room_after = min(after, default=last) - segment.end
     start = segment.start - _context(room_before)
     return max(0.0, start), segment.end + _context(room_after)
+
+
+def cut_pieces(audio: AudioLike, spans: Sequence[tuple[float, float]]) -> list[Audio]:
+    """These stretches of a sound, from when to when in seconds."""
+    import numpy  # noqa: PLC0415  # speech is an extra
+
+    with open_sound(audio) as sound:
+        samples = numpy.concatenate([numpy.zeros(0, "float32"), *sound.blocks()])
+    return [audio_from(samples[int(start * RATE) : int(end * RATE)]) for start, end in spans]
 
 
 def audio_from(samples: Samples) -> Audio:

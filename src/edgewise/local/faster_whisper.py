@@ -10,7 +10,8 @@ from typing_extensions import override
 from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import SPEECH_RATE, DeviceFacts, LazyTranscriber
 from edgewise.local.store import InstalledModel
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples

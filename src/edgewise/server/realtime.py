@@ -25,7 +25,8 @@ from edgewise.server.errors import BROKEN, Refusal, fault_of, openai_error
 from edgewise.server.state import ServerState
 from edgewise.server.transcriptions import full_report, segment_report
 from edgewise.server.wire import PREFIX, check_names, kept_in, stricter, to_json
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript, Utterance
 
 BUFFER = "input_audio_buffer."
 TRANSCRIPTION = "conversation.item.input_audio_transcription."

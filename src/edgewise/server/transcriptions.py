@@ -45,9 +45,9 @@ from edgewise.server.wire import (
     whole,
 )
 from edgewise.speech.subtitles import as_srt, as_vtt
-from edgewise.types.messages import Audio, SpeechOptions
+from edgewise.types.messages import Audio, SpeechOptions, Word
 from edgewise.types.replies import Place
-from edgewise.types.transcripts import Segment, Transcript, Word
+from edgewise.types.transcripts import Segment, Transcript
 
 LEAST = -100.0  # the log of a chance of nothing, in OpenAI's spelling
 MOST_TEMPERATURE = 1.0  # as OpenAI's

@@ -271,6 +271,15 @@ def as_wav(samples: Samples) -> bytes:
     return head + data
 
 
+def recorded(chunks: Iterable[Any]) -> Audio:
+    """Chunks of one channel at RATE, as a microphone gives them, as a WAV."""
+    import numpy  # noqa: PLC0415
+
+    read = PcmReader()
+    samples = numpy.concatenate([numpy.zeros(0, "float32"), *map(read.read, chunks)])
+    return Audio(as_wav(samples), "audio/wav", len(samples) / RATE)
+
+
 class PcmReader:
     """One channel: arrays of float32 (-1 to 1) or int16, or bytes of 16-bit little-endian samples.
 

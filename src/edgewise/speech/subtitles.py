@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from edgewise.speech.words import hangs_on
-from edgewise.types.transcripts import Segment, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Segment
 
 LINE = 42  # characters that fit on a line
 LINES = 2

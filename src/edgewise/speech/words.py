@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from edgewise.decide.calibration import Calibration, Kind, Score
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     import numpy

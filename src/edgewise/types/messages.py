@@ -253,6 +253,20 @@ class Audio:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word and when it was said, in seconds. `probability` is None if not measured.
+
+    `glued` means that no space is written before it: "-disposed" after "ill", any word of Chinese.
+    """
+
+    text: str
+    start: float
+    end: float
+    probability: float | None = None
+    glued: bool = False
+
+
 # What can be transcribed: a path, the bytes of a file, or an `Audio`.
 AudioLike = str | PathLike[str] | bytes | Audio
 
@@ -354,7 +368,10 @@ ResponseFormatLike = type[Any] | Mapping[str, Any] | ResponseFormat
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation, whoever said it."""
+    """One turn of a conversation, whoever said it.
+
+    heard  the words of a turn that was spoken, as a transcriber heard them
+    """
 
     role: Role
     content: str = ""
@@ -363,6 +380,7 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     source: Source = "none"
+    heard: tuple[Word, ...] = field(default=(), repr=False)
 
 
 def new_request_id() -> str:

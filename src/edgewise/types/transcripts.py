@@ -8,21 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
+from edgewise.types.messages import Word
 from edgewise.types.replies import Place, Reply
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word and when it was said, in seconds. `probability` is None if not measured.
-
-    `glued` means that no space is written before it: "-disposed" after "ill", any word of Chinese.
-    """
-
-    text: str
-    start: float
-    end: float
-    probability: float | None = None
-    glued: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, sp
 
 from edgewise import Engine, Settings
 from edgewise.speech import audio
-from edgewise.types.transcripts import LiveUpdate, Word
+from edgewise.types.messages import Word
+from edgewise.types.transcripts import LiveUpdate
 from edgewise_bench.speech.measure import LiveMeasures, measure_live, plain
 from edgewise_bench.speech.recordings import Document
 
