@@ -268,7 +268,10 @@ def test_what_leaves_as_a_list_is_what_openais_own_client_would_send() -> None:
 def test_openrouters_wire_stands_beside_its_version(cloud: LoopbackCloud) -> None:
     with opened("systemone", f"{cloud.url}/api/v1", "openrouter") as provider:
         list(provider.stream(asked(), "try-1"))
-    assert cloud.requests[0].path == "/api/alpha/decisions"
+    with opened("decisions", cloud.openai_url, "openrouter") as provider:
+        list(provider.stream(asked(), "try-2"))
+    paths = [seen.path for seen in cloud.requests]
+    assert paths == ["/api/alpha/decisions", "/v1/decisions"], "the other wire has its usual place"
 
 
 # -- a chat model in their place -------------------------------------------------------------------

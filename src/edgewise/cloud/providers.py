@@ -264,7 +264,9 @@ def _row(name: str, protocol: str, base_url: str, model: str, keyed: bool) -> Pr
     if protocol in DECISION_WIRES:
         known = _row(name, "", base_url, model, keyed)
         prices = known.decision_prices_as or known.prices_as
-        return replace(known, protocol=cast(Protocol, protocol), prices_as=prices)
+        path = known.decision_path if known.decisions == protocol else ""
+        spoken = cast(Protocol, protocol)
+        return replace(known, protocol=spoken, prices_as=prices, decision_path=path)
     if name in PROVIDERS:
         return PROVIDERS[name]
     served = [row for row in PROVIDERS.values() if row.base_url.rstrip("/") == base_url.rstrip("/")]
