@@ -15,7 +15,6 @@ from edgewise.cli.options import read_prompt
 from edgewise.cli.render import Screen, Waiting, console, print_json, show_answer, summary, why
 from edgewise.cli.setup import choose_model, ensure_embedder, ensure_model
 from edgewise.cli.streams import warnings_last, without_surrogates
-from edgewise.documents import pages_as_pictures
 from edgewise.engine import Engine
 from edgewise.errors import InvalidRequest
 from edgewise.requests import image_at
@@ -190,6 +189,9 @@ def see(
 
 def pictures_at(names: Sequence[str]) -> list[Image]:
     """The pictures at these paths and addresses; of a PDF, every page."""
+    # What reads pages compiles patterns: a question without a picture does not wait for it.
+    from edgewise.documents import pages_as_pictures  # noqa: PLC0415
+
     found: list[Image] = []
     for image in map(image_at, names):
         is_pdf = image.data.startswith(b"%PDF")
