@@ -11,7 +11,8 @@ import pytest
 from edgewise.errors import ModelNotFound
 from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
 from edgewise.local.store import InstalledModel, ModelStore
-from edgewise.local.vision import LEAST_SCORE, ObjectFinder, TextReader
+from edgewise.local.vision import LEAST_SCORE, ObjectFinder, TextReader, _Reading
+from edgewise.types.pictures import Line
 from edgewise.vision.answers import rows_of
 from edgewise.vision.question import CLASSES
 from tests.conftest import MODELS_DIR
@@ -47,6 +48,18 @@ def test_a_turned_page_is_read_in_its_own_order(reader: TextReader, turns: int) 
     height, width = upright.shape[:2]
     begins = {1: (y, width - x), 2: (width - x, height - y), 3: (height - y, x)}[turns]
     assert sight.lines[0].box[0] == pytest.approx(begins, abs=6)
+
+
+def test_a_page_is_turned_as_its_lines_say_and_not_without_need() -> None:
+    two = (Line("Thank you", 0.9), Line("Total 36.68", 0.9))
+    assert _Reading(0, two, (98.0, 0.0, 2.0, 0.0)).turns_to_try() == ()
+    assert _Reading(0, two, (52.0, 0.0, 46.0, 0.0)).turns_to_try() == (2,)
+    assert _Reading(0, two, (0.0, 40.0, 0.0, 58.0)).turns_to_try() == (1, 3)
+    assert _Reading(0, two, (0.0,) * 4).turns_to_try() == ()
+    letters = tuple(Line(letter, 0.9) for letter in "EXIT")
+    assert _Reading(0, letters, (0.0,) * 4).turns_to_try() == (1, 3, 2)
+    assert not _Reading(0, two, (40.0, 0.0, 58.0, 0.0)).is_upright()
+    assert _Reading(0, two[:1], (4.0, 0.0, 5.0, 0.0)).is_upright()
 
 
 @pytest.mark.real_model

@@ -29,7 +29,7 @@ MOST_TIMES = 4  # ratio of the sides: the detector enlarges the shorter side to 
 # Which way up a page is.
 MOST_VOTES = 12  # of its lines, the longest
 LONG = 1.5  # times as wide as high, or as high as wide; the reader turns lines that are as high
-SURE_SIDE = 0.9  # of a line that stands on its head, as the reader wants it before it turns one
+CLEAR = 0.2  # of all votes; a way that has fewer is not tried
 MANY = 3  # lines without a vote: words that were read letter by letter
 
 # The object finder.
@@ -133,14 +133,19 @@ class _Reading:
         return self.votes[0] - max(self.votes[1:])
 
     def is_upright(self) -> bool:
-        """As most of its lines say; a few short ones say nothing, and stand as they are."""
+        """As most of its lines say. One line alone has no order; a few short ones say nothing."""
+        if len(self.lines) < 2:
+            return True
         return self.standing() > 0 or (not any(self.votes) and len(self.lines) < MANY)
 
     def turns_to_try(self) -> tuple[int, ...]:
-        if self.is_upright():
+        """None if it surely stands; else the ways that its lines speak for."""
+        if not any(self.votes):  # of words that are read letter by letter: then each way
+            return () if self.is_upright() else (1, 3, 2)
+        clear = CLEAR * sum(self.votes)
+        if self.standing() > clear:
             return ()
-        # Upright words that are read letter by letter give no vote: then each way is tried.
-        return (self.votes.index(max(self.votes)),) if any(self.votes) else (1, 3, 2)
+        return tuple(turns for turns in (1, 2, 3) if self.votes[turns] > clear)
 
 
 def _votes(engine: Any, turned: PictureArray, lines: Sequence[Line]) -> tuple[float, ...]:
@@ -157,7 +162,10 @@ def _votes(engine: Any, turned: PictureArray, lines: Sequence[Line]) -> tuple[fl
         lies = cut.shape[0] > cut.shape[1]
         level = np.ascontiguousarray(np.rot90(cut) if lies else cut)
         ((side, sure),) = engine(level, use_det=False, use_cls=True, use_rec=False).cls_res
-        votes[lies + 2 * ("180" in str(side) and sure > SURE_SIDE)] += len(line.text) * line.score
+        head = float(sure if "180" in str(side) else 1 - sure)  # the chance that it stands on it
+        weight = len(line.text) * line.score
+        votes[lies] += weight * (1 - head)
+        votes[lies + 2] += weight * head
     return tuple(votes)
 
 
