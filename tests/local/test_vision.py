@@ -59,7 +59,8 @@ def test_a_page_is_turned_as_its_lines_say_and_not_without_need() -> None:
     letters = tuple(Line(letter, 0.9) for letter in "EXIT")
     assert _Reading(0, letters, (0.0,) * 4).turns_to_try() == (1, 3, 2)
     assert not _Reading(0, two, (40.0, 0.0, 58.0, 0.0)).is_upright()
-    assert _Reading(0, two[:1], (4.0, 0.0, 5.0, 0.0)).is_upright()
+    alone = _Reading(0, (Line("EXIT", 0.95),), (1.0, 0.0, 3.0, 0.0))
+    assert (alone.is_upright(), alone.turns_to_try()) == (True, ())
 
 
 @pytest.mark.real_model

@@ -29,6 +29,7 @@ MOST_TIMES = 4  # ratio of the sides: the detector enlarges the shorter side to 
 # Which way up a page is.
 MOST_VOTES = 12  # of its lines, the longest
 LONG = 1.5  # times as wide as high, or as high as wide; the reader turns lines that are as high
+SURE_LINE = 0.9
 CLEAR = 0.2  # of all votes; a way that has fewer is not tried
 MANY = 3  # lines without a vote: words that were read letter by letter
 
@@ -140,6 +141,8 @@ class _Reading:
 
     def turns_to_try(self) -> tuple[int, ...]:
         """None if it surely stands; else the ways that its lines speak for."""
+        if len(self.lines) == 1 and self.lines[0].score > SURE_LINE:
+            return ()  # it was read, whichever way up it stands
         if not any(self.votes):  # of words that are read letter by letter: then each way
             return () if self.is_upright() else (1, 3, 2)
         clear = CLEAR * sum(self.votes)
