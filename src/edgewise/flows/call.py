@@ -31,7 +31,7 @@ from edgewise.calls.check import (
 )
 from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Render, format_named
-from edgewise.calls.hearing import as_heard, least_heard
+from edgewise.calls.hearing import as_heard, least_heard, said_choices, with_choices
 from edgewise.calls.home import (
     MOST_TOOLS,
     is_aimed,
@@ -729,6 +729,8 @@ class Calling(Flow):
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
+        if tool and call.source == "local" and self.request.messages[self.place].heard:
+            call = with_choices(call, tool, words.text)
         normalized = normalize(call, tool, words, whole=self.whole, today=today)
         listed = as_listed(normalized, self.told.context)
         if self.home and tool:
@@ -760,6 +762,12 @@ class Calling(Flow):
         suspect = {*unsaid, *repeated_values(call, self.heard[number])}
         suspect = {name for name in suspect if call.arguments.get(name)}
         return tuple(name for name in required(tool.parameters) if name in suspect)
+
+    def were_said(self, question: Question, tool: Tool) -> bool:
+        """Whether all that a question asks for are choices that were heard."""
+        if not self.request.messages[self.place].heard:
+            return False
+        return {*question.needs} <= {one.name for one in said_choices(tool, self.text)}
 
     def waits(self, call: ToolCall) -> bool:
         """Whether something that it requires is what another call of this request will find."""
@@ -1169,7 +1177,7 @@ def _least(calls: Sequence[ToolCall]) -> float:
 
 
 def _call_if_said(flow: Calling, first: Written) -> bool:
-    """A doubtful question for numbers that were said becomes the call."""
+    """A doubtful question for numbers, or for choices that were heard, becomes the call."""
     question = flow.draft.questions.get(0)
     if len(flow.heard) > 1 or question is None or not flow.draft.doubts(0):
         return False
@@ -1181,7 +1189,7 @@ def _call_if_said(flow: Calling, first: Written) -> bool:
     for number, call in _normalized(flow, written, [0], forced=True):
         asked = [call.arguments.get(name) for name in question.needs]
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in asked)
-        if numbers and not flow.made_up(call, number):
+        if (numbers or flow.were_said(question, tool)) and not flow.made_up(call, number):
             flow.draft.forget(number)
             flow.draft.place(number, call)
             return True

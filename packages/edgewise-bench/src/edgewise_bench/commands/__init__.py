@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from edgewise_bench.commands.act import act
 from edgewise_bench.commands.bfcl import bfcl
 from edgewise_bench.commands.calibration import calibration
 from edgewise_bench.commands.caller import caller
@@ -46,8 +47,8 @@ def bench() -> None:
 
 
 for command in (
-    bfcl, calibration, caller, clients, conversations, cost, decide, embed, engines, find, forward,
-    hostile, isolate, kills, memory, money, overhead, privacy, request, routing, scale, see, serve,
-    soak, speech, spoken, team, tools, traces, warm, workload,
+    act, bfcl, calibration, caller, clients, conversations, cost, decide, embed, engines, find,
+    forward, hostile, isolate, kills, memory, money, overhead, privacy, request, routing, scale,
+    see, serve, soak, speech, spoken, team, tools, traces, warm, workload,
 ):  # fmt: skip
     bench.add_command(command)
