@@ -129,6 +129,34 @@ def test_json_has_what_was_heard_the_calls_and_the_results(
     assert found["ran"] and "noted in" in found["calls"]["results"][0]["value"]
 
 
+def test_the_tools_words_are_what_the_transcriber_listens_for(
+    run: Run, script: Script, audio: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(WORDS, "none")
+    transcriber = ScriptedTranscriber([[heard(WORDS, 0.3, 1.8)]])
+    monkeypatch.setattr(parts, "open_transcriber", lambda _: transcriber)
+    drinks = tmp_path / "drinks.py"
+    drinks.write_text(
+        "from typing import Literal\n\n"
+        "def order(drink: Literal['iced mocha', 'latte']) -> str:\n"
+        '    """Order a drink."""\n    return drink\n'
+    )
+    run("act", "--local", "--tools", str(drinks), "--file", audio, "--json")
+    run("act", "--local", "--tools", str(drinks), "--file", audio, "--json", "--hint", "mine")
+    assert [one.hint for one in transcriber.listened] == ["iced mocha, latte", "mine"]
+
+
+def test_a_name_that_was_hardly_heard_is_in_doubt(
+    run: Run, script: Script, audio: str, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script(WORDS, NOTE)
+    unsure = ScriptedTranscriber([[heard(WORDS, 0.3, 1.8, 0.4)]])
+    monkeypatch.setattr(parts, "open_transcriber", lambda _: unsure)
+    found = run("act", "--local", "--file", audio, "--yes", "--json").json
+    assert not found["ran"] and not notes(own_home)
+    assert "was heard at 0.40" in found["calls"]["results"][0]["error"]
+
+
 def test_nothing_heard_and_nothing_to_call_are_said(run: Run, script: Script, audio: str) -> None:
     script("")
     ran = run("act", "--local", "--file", audio, "--yes")

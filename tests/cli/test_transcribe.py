@@ -164,3 +164,15 @@ def test_without_the_extra_nothing_is_fetched(
     assert ran.code == 1
     assert "Getting" not in ran.err
     assert "PyAV is not installed: it comes with " in ran.err
+
+
+def test_a_hint_reaches_the_transcriber(
+    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcriber = ScriptedTranscriber([TWO])
+    monkeypatch.setattr(
+        command, "Engine", lambda settings: Engine(settings, transcriber=transcriber)
+    )
+    run("transcribe", "--local", "--hint", "Kubernetes, Zürich", str(talk))
+    run("listen", "--local", "--hint", "Kubernetes, Zürich", "--file", str(talk))
+    assert {one.hint for one in transcriber.listened} == {"Kubernetes, Zürich"}

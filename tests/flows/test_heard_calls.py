@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgewise import CallReply, Conversation, Engine, InvalidRequest, Transcript
-from edgewise.calls.hearing import hint_of, least_heard
+from edgewise.calls.hearing import hint_of, least_heard, with_choices
 from edgewise.testing import ScriptedFunctionModel, ScriptedTranscriber, heard
 from edgewise.types.messages import Tool, ToolCall, Word
 from edgewise.types.transcripts import Heard
@@ -178,3 +178,58 @@ def test_a_scripted_model_that_is_in_doubt_stays_in_doubt_of_its_own() -> None:
     with own:
         (call,) = own.call(words, [MESSAGE], policy="local_only").calls
     assert call.doubt.count(";") >= 1 and call.doubt.endswith("was heard at 0.13")
+
+
+# -- choices that were said ------------------------------------------------------------------------
+
+
+DRINK = Tool(
+    "order",
+    "Order a drink",
+    {
+        "type": "object",
+        "properties": {
+            "drink": {"type": "string", "enum": ["coffee", "iced coffee", "mocha", "americano"]},
+            "size": {"type": "string", "enum": ["small", "medium", "twelve ounce"]},
+            "roast": {"type": "string", "enum": ["light roast", "medium roast"]},
+            "name": {"type": "string"},
+        },
+        "required": ["drink"],
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "made"),
+    [
+        ("a light rose americana", {"drink": "coffee"},
+         {"drink": "americano", "roast": "light roast"}),
+        ("a medium-most ice coffee", {"drink": "coffee", "size": "medium"},
+         {"drink": "iced coffee", "roast": "medium roast"}),
+        ("a 12 oz mocha", {"drink": "mocha", "size": "small"},
+         {"drink": "mocha", "size": "twelve ounce"}),
+        ("a mocha or a coffee", {"drink": "coffee"}, {"drink": "coffee"}),
+        ("something tiny and black", {"drink": "coffee", "size": "small"},
+         {"drink": "coffee", "size": "small"}),
+        ("a mocha for Medium Mike", {"drink": "mocha", "name": "Medium Mike"},
+         {"drink": "mocha", "name": "Medium Mike"}),
+    ],
+)  # fmt: skip
+def test_choices_are_taken_as_they_sound(
+    said: str, written: dict[str, str], made: dict[str, str]
+) -> None:
+    call = with_choices(ToolCall("order", written), DRINK, said)
+    assert dict(call.arguments) == made
+    changed = {name for name in {*written, *made} if written.get(name) != made.get(name)}
+    assert {*call.repairs} == {f"heard:{name}" for name in changed}
+
+
+def test_only_what_was_heard_is_read_by_its_sound() -> None:
+    model = function_model('order {"drink":"coffee"}', doubt=())
+    with Engine(function_model=model, transcriber=ScriptedTranscriber([[stretch("a light rose")]]),
+                cloud=HearingCloud()) as own:  # fmt: skip
+        heard_one = own.transcribe(SOUND, policy="local_only")
+        (call,) = own.call(heard_one, [DRINK], policy="local_only").calls
+        assert dict(call.arguments) == {"drink": "coffee", "roast": "light roast"}
+        (call,) = own.call("a light rose", [DRINK], policy="local_only").calls
+        assert "roast" not in call.arguments

@@ -294,6 +294,15 @@ def test_silence_and_noise_hold_no_words_and_never_reach_the_model() -> None:
     assert not transcriber.listened
 
 
+def test_music_and_noise_leave_a_trace_and_silence_leaves_none() -> None:
+    sound = wav(voice(3.0), silence(5.0), noise(8.0), silence(5.0), noise(2.0))
+    result = run(ScriptedTranscriber([[TWO[0]]]), HearingCloud(), sound)
+    (trace,) = result.dropped
+    assert (trace.text, trace.codes) == ("", ("no_voice",))
+    assert (trace.start, trace.end) == pytest.approx((8.0, 16.0), abs=1.0)
+    assert result.text == "the first part"
+
+
 def test_a_loop_is_said_once_and_doubted_however_sure_it_looks() -> None:
     loop = " ".join(["and so on"] * 20)
     cloud = HearingCloud(shut=CloudClosed("no key", code="no_key"))

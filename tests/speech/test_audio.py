@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import io
+import os
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -237,6 +239,23 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "nothing.wav")
     with pytest.raises(InvalidRequest, match="is a folder"):
         read(tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are of POSIX")
+def test_a_named_pipe_is_read_and_one_that_nobody_writes_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    sound = as_wav(numpy.zeros(16_000, "float32"))
+    writer = threading.Thread(target=pipe.write_bytes, args=(sound,))
+    writer.start()
+    samples, _ = read(pipe)
+    writer.join()
+    assert len(samples) == 16_000
+    monkeypatch.setattr("edgewise.speech.audio.PIPE_S", 0.05)
+    with pytest.raises(InvalidRequest, match="nobody has written to it"):
+        read(pipe)
 
 
 def test_pictures_without_sound_are_refused() -> None:

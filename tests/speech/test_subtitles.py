@@ -71,3 +71,12 @@ def test_no_line_ends_inside_a_word_with_a_hyphen() -> None:
 def test_a_language_without_spaces_gets_none() -> None:
     (cue,) = cues([glued("你", "好", "吗")])
     assert cue.text == "你好吗"
+
+
+def test_no_word_is_left_alone_at_the_end() -> None:
+    text = " ".join(["subtitles"] * 8 + ["alone"])  # one word more than fits
+    first, last = cues([segment(text, 0.0, 6.0)])
+    assert len(first.text.split()) == 5 and len(last.text.split()) == 4
+    assert first.end == last.start
+    (single,) = cues([segment("Okay.", 0.0, 1.0)])
+    assert single.text == "Okay."

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from edgewise.calls.hearing import hint_of
 from edgewise.calls.tools import Toolbox, as_toolbox
 from edgewise.children import child_environment, python_child
 from edgewise.cli import options
@@ -144,7 +145,9 @@ def _notes() -> Path:
 @options.objectives
 @click.option("--model", "-m", help="The model that writes the calls.")
 @click.option("--speech-model", help="The model that transcribes.")
-@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
+@options.language
+@click.option("--hint", metavar="WORDS",
+              help="Names and words as they are spelt; default: the tools' choices.")  # fmt: skip
 @options.as_json
 def act(
     file: str,
@@ -155,6 +158,7 @@ def act(
     model: str | None,
     speech_model: str | None,
     language: str | None,
+    hint: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -179,6 +183,7 @@ def act(
     settings = Settings.load(**chosen)
     side = console(stderr=True)
     spoken = place | ({"language": language} if language else {})
+    spoken["hint"] = hint_of(box.tools) if hint is None else hint
     with open_source(None, False, device) if audio is None else nullcontext() as sound:
         settings = ensure_function_model(
             ensure_transcriber(settings, place.get("policy")), place.get("policy")

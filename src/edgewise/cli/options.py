@@ -18,6 +18,12 @@ from edgewise.types.messages import OBJECTIVES, POLICIES, as_kinds, as_share
 Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
+language = click.option(
+    "--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set."
+)
+hint = click.option(
+    "--hint", metavar="WORDS", help="Names and words as they are spelt, for the transcriber."
+)
 USUAL_WARM_S = 300.0  # that `ask`, `call` and `chat` leave their model loaded
 
 

@@ -57,7 +57,8 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
+@options.language
+@options.hint
 @click.option(
     "--format",
     "-f",
@@ -306,7 +307,8 @@ Sound = Iterator[tuple[Any, float]]  # chunks, each with how many seconds we are
     "--device", metavar="NAME", help="Which microphone: a part of its name, or its number."
 )
 @options.speech_routing
-@click.option("--language", "-l", metavar="CODE", help="Such as en or de. Detected if not set.")
+@options.language
+@options.hint
 @click.option("--step", "step_s", type=float, metavar="SECONDS",
               help="Seconds of speech before it is heard again; default 1.")  # fmt: skip
 @click.option("--drain", "drain_s", type=click.FloatRange(0), metavar="SECONDS",

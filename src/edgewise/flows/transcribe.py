@@ -40,7 +40,15 @@ from edgewise.errors import (
 )
 from edgewise.flows.route import Draft, Flow, failure_code, run
 from edgewise.local.backend import Guide, SpeechBackend, guarded
-from edgewise.speech.audio import RATE, Chunk, Sound, as_wav, cut_into_chunks, open_sound
+from edgewise.speech.audio import (
+    RATE,
+    Chunk,
+    Sound,
+    Unvoiced,
+    as_wav,
+    cut_into_chunks,
+    open_sound,
+)
 from edgewise.speech.words import (
     MOST_COMPRESSED,
     compression,
@@ -285,6 +293,7 @@ class Transcribing(Flow):
         )
         self.corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
         self.numbers = 0
+        self.unvoiced = Unvoiced()
         self.told: set[int] = set()  # segments reported as final
         # Chunks sent to the cloud whole, by the id of their future segment.
         self.whole: dict[int, Chunk] = {}
@@ -358,15 +367,21 @@ class Transcribing(Flow):
     def _read(self, longest_s: float, hear: Callable[[Chunk], None]) -> None:
         for chunk in cut_into_chunks(self._blocks(), longest_s=longest_s):
             self.draft.speech_seconds += chunk.seconds
+            self.unvoiced.voiced(chunk.start, chunk.start + chunk.seconds)
             hear(chunk)
             outstanding = self.corrections.outstanding_ids()
             self._take(self.corrections.arrived())
             self._tell(outstanding)
         self._take(self.corrections.wait())
         self._tell(outstanding=())
+        for start, end in self.unvoiced.stretches():
+            self.draft.dropped.append(
+                Segment(id=self.number(), start=start, end=end, text="", codes=("no_voice",))
+            )
 
     def _blocks(self) -> Iterator[Samples]:
         for block in self.sound.blocks():
+            self.unvoiced.read(block)
             yield block
             self.parts.progress(self.sound.read_seconds, self.sound.seconds)
 

@@ -40,6 +40,7 @@ FILMS = (
 OPTIONS = {"format_whitelist": ",".join((*SOUND, *FILMS)), "protocol_whitelist": ""}
 
 HEAD_BYTES = 2_000  # of a file, to find out what it is
+PIPE_S = 10.0  # to wait for the first byte of a named pipe
 
 _POINTING = (
     (rb"ffconcat version", "a list of other files (ffconcat)"),
@@ -217,7 +218,7 @@ def _source(audio: AudioLike, name: str) -> Iterator[_Source]:
         path = Path(audio).expanduser()
         if path.is_dir():
             raise InvalidRequest(f"{name} is a folder")
-        file = path.open("rb")
+        file = _open_pipe(path, name) if path.is_fifo() else path.open("rb")
     except FileNotFoundError as error:
         raise InvalidRequest(f"there is no file {str(path)!r}") from error
     except OSError as error:
@@ -226,6 +227,23 @@ def _source(audio: AudioLike, name: str) -> Iterator[_Source]:
         raise InvalidRequest(f"audio: no path of a file: {error}") from error
     with file:
         yield _Source(file, _head(file, name), os.fstat(file.fileno()).st_size)
+
+
+def _open_pipe(path: Path, name: str) -> io.BufferedReader:
+    """A named pipe, once somebody writes to it: to open it plainly would wait for that forever."""
+    import select  # noqa: PLC0415  # its `poll` is there where named pipes are
+
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        waiting = select.poll()
+        waiting.register(pipe, select.POLLIN)
+        if not waiting.poll(1000 * PIPE_S):
+            raise InvalidRequest(f"{name} is a pipe, and nobody has written to it for {PIPE_S:g} s")
+        os.set_blocking(pipe, True)
+        return os.fdopen(pipe, "rb")
+    except BaseException:
+        os.close(pipe)
+        raise
 
 
 def _head(file: io.BufferedReader, name: str) -> bytes:
@@ -375,6 +393,39 @@ class _Resampler:
 
 
 # -- where speech is: chunks of a file, utterances of live speech ----------------------------------
+
+LOUD = 0.01  # of full scale, the mean of a second that is no silence
+LEAST_UNVOICED_S = 5.0  # of sound without a voice that is worth a word
+
+
+class Unvoiced:
+    """Notes where there is sound and nobody speaks: music, a song, noise. Second by second."""
+
+    def __init__(self) -> None:
+        self._loud: list[bool] = []
+        self._rest: list[Samples] = []
+
+    def read(self, block: Samples) -> None:
+        import numpy  # noqa: PLC0415  # speech is an extra
+
+        sound = numpy.concatenate([*self._rest, block])
+        count = len(sound) // RATE
+        seconds = sound[: count * RATE].reshape(count, RATE)
+        self._loud += (numpy.sqrt(numpy.square(seconds).mean(axis=1)) >= LOUD).tolist()
+        self._rest = [sound[count * RATE :]]
+
+    def voiced(self, start: float, end: float) -> None:
+        for second in range(int(start), min(len(self._loud), int(end) + 1)):
+            self._loud[second] = False
+
+    def stretches(self) -> Iterator[tuple[float, float]]:
+        start = 0
+        for second in range(len(self._loud) + 1):
+            if second == len(self._loud) or not self._loud[second]:
+                if second - start >= LEAST_UNVOICED_S:
+                    yield float(start), float(second)
+                start = second + 1
+
 
 FRAME = 512  # samples per voice probability
 FRAME_S = FRAME / RATE

@@ -12,6 +12,7 @@ from edgewise.types.transcripts import Segment
 LINE = 42  # characters that fit on a line
 LINES = 2
 LONGEST_S = 7.0  # of one cue
+LEAST_WORDS = 3  # of the last cue of a longer segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,24 @@ def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
             words = [Word(text, segment.start, segment.end) for text in segment.text.split()]
             yield _cue(words)
             continue
-        held: list[Word] = []
-        for word in _whole(segment.words):
-            if held and not _fits([*held, word]):
-                yield _cue(held)
-                held = []
-            held.append(word)
-        if held:
-            yield _cue(held)
+        yield from map(_cue, _pieces(_whole(segment.words)))
+
+
+def _pieces(words: Sequence[Word]) -> list[Sequence[Word]]:
+    """Words in pieces that fit. The last two share theirs, or one word would stand alone."""
+    found: list[Sequence[Word]] = []
+    start = 0
+    for end in range(1, len(words) + 1):
+        if end == len(words) or not _fits(words[start : end + 1]):
+            found.append(words[start:end])
+            start = end
+    if len(found) > 1 and len(found[-1]) < LEAST_WORDS:
+        both = [*found[-2], *found[-1]]
+        halves = sorted(range(1, len(both)), key=lambda cut: abs(cut - (len(both) + 1) // 2))
+        cuts = (cut for cut in halves if _fits(both[:cut]) and _fits(both[cut:]))
+        if (cut := next(cuts, None)) is not None:
+            found[-2:] = [both[:cut], both[cut:]]
+    return found
 
 
 def _whole(words: Sequence[Word]) -> list[Word]:

@@ -43,7 +43,7 @@ class Segment:
     source          who wrote `text`, from what actually ran
     replaced        the device's text, if the cloud replaced it
     codes           what is wrong with the device's text: `repetition`, `unheard`; dropped segments
-                    may also have `silence` and `no_speech`
+                    may also have `silence`, `no_speech` and `no_voice`
     error           if the cloud was asked to correct it and did not: the code of the reason
     """
 
