@@ -239,7 +239,6 @@ def run_call(call: ToolCall, box: Toolbox, seal: Seal = keep_in) -> ToolResult:
 # -- speech ----------------------------------------------------------------------------------------
 
 
-HURRY_S = 1.5  # so far behind the speaker, hypotheses are skipped
 STEP_S, LEAST_STEP_S, MOST_STEP_S = 1.0, 0.2, 10.0  # seconds of live speech between two hypotheses
 
 

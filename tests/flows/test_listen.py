@@ -11,8 +11,9 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
-from edgewise import Engine, Settings
+from edgewise import Engine, Settings, tasks
 from edgewise.errors import (
     CloudClosed,
     CloudError,
@@ -32,7 +33,7 @@ from edgewise.local.store import InstalledModel
 from edgewise.settings import ProviderSettings
 from edgewise.speech import audio
 from edgewise.testing import Answer, LoopbackCloud, ScriptedTranscriber, Silence, Status, heard
-from edgewise.types.transcripts import LiveUpdate, Transcript
+from edgewise.types.transcripts import Heard, LiveUpdate, Transcript
 from tests.flows.hearing_clouds import HearingCloud
 from tests.flows.live_sound import (
     LevelTranscriber,
@@ -400,6 +401,47 @@ def test_somebody_who_hurries_gets_whole_utterances_only(make: Make) -> None:
         ]
         assert live.stop().text == " ".join(f"w{n}" for n in range(101, 110))
     assert len(transcriber.listened) == 1 and not any(update.pending for update in updates)
+
+
+class SlowTranscriber(LevelTranscriber):
+    """Takes `slow` seconds of a clock of its own for each pass."""
+
+    def __init__(self, slow: float) -> None:
+        super().__init__()
+        self.slow, self.now = slow, 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    @override
+    def hear(self, samples: Samples, **options: Any) -> list[Heard]:
+        self.now += self.slow
+        return super().hear(samples, **options)
+
+
+@pytest.mark.parametrize(("slow", "passes"), [(0.2, 8), (3.0, 4)])
+def test_who_falls_behind_skips_hypotheses_by_itself(
+    make: Make, monkeypatch: pytest.MonkeyPatch, slow: float, passes: int
+) -> None:
+    transcriber = SlowTranscriber(slow)
+    monkeypatch.setattr(tasks, "time", transcriber)
+    with make(transcriber=transcriber).listen(policy="local_only") as live:
+        feed(live, numpy.concatenate([spoken(*range(101, 125)), pause()]))  # 8 s
+        assert live.stop().text == " ".join(f"w{n}" for n in range(101, 125))
+    assert len(transcriber.listened) == passes
+
+
+def test_a_pause_between_two_chunks_is_no_delay(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transcriber = SlowTranscriber(0.2)
+    monkeypatch.setattr(tasks, "time", transcriber)
+    with make(transcriber=transcriber).listen(policy="local_only") as live:
+        feed(live, spoken(*range(101, 107)))
+        transcriber.now += 60.0
+        before = len(transcriber.listened)
+        feed(live, spoken(*range(107, 113)))
+        assert len(transcriber.listened) > before
 
 
 @pytest.mark.parametrize(

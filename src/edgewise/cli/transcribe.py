@@ -31,13 +31,12 @@ from edgewise.cli.streams import json_text, printable
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
-from edgewise.flows.listen import LiveTranscriber
+from edgewise.flows.listen import HURRY_S, LiveTranscriber
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE, open_sound
 from edgewise.speech.microphone import CHUNK_S, open_microphone
 from edgewise.speech.subtitles import as_srt, as_vtt
 from edgewise.speech.words import written
-from edgewise.tasks import HURRY_S
 from edgewise.types.messages import Word
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript
 

@@ -57,6 +57,7 @@ from edgewise.types.transcripts import (
 MOST_OUTSTANDING = 16  # segments at or on their way to the cloud; their sound is kept meanwhile
 REACHES_S = 0.8  # if the last word ends this shortly before the utterance does, nothing is missing
 BREAK_OFF_S = 1.0  # how long to wait for an aborted connection to end
+HURRY_S = 1.5  # so far behind the speaker, hypotheses are skipped
 
 Keep = Callable[[Request, Callable[[list[Attempt]], Transcript]], Transcript]
 
@@ -91,6 +92,7 @@ class LiveTranscriber:
         self._attempts: list[Attempt] = []
         self._text, self._captions = StableText(), Captions()
         self._numbers = 0
+        self._behind_s = 0.0
         self._running = False
         self._transcript: Transcript | None = None
         # Since the last update
@@ -127,14 +129,21 @@ class LiveTranscriber:
     def process(self, chunk: Any, *, hurry: bool = False) -> LiveUpdate:
         """Take in a chunk: float32 or int16 samples of one channel, or bytes of 16-bit samples.
 
-        `hurry` is for programs that have fallen behind: then only whole utterances are transcribed,
-        and `pending` stays empty until they have caught up.
+        If this has taken longer than the sound lasts, only whole utterances are transcribed until
+        it has caught up, and `pending` stays empty. With `hurry` they are anyway: for programs that
+        know of more sound that waits.
         """
         with self._lock:
             if not self._running:
                 raise InvalidRequest("process: start it first, and call it before stop")
+            begun, before_s = self._parts.clock(), self._utterances.seconds
+            hurry = hurry or self._behind_s > HURRY_S
             self._hear(self._utterances.feed(self._pcm.read(chunk)), hurry)
             self._take(self._corrections.arrived())
+            # Only what was spent here: who pauses between two chunks is not behind.
+            took_s = self._parts.clock() - begun
+            ahead_s = self._utterances.seconds - before_s
+            self._behind_s = max(0.0, self._behind_s + took_s - ahead_s)
             return self._update()
 
     def stop(self, limit_s: float | None = None) -> Transcript:

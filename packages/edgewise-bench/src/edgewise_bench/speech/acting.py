@@ -105,7 +105,7 @@ def mixed(samples: Samples, noise: Samples, place: int) -> Samples:
     under = numpy.resize(noise[start:], len(samples))
     power, other = (float(numpy.square(one).mean()) + 1e-12 for one in (samples, under))
     scale = (power / other) ** 0.5 / 10 ** (NOISE_DB / 20)
-    return numpy.clip(samples + scale * under, -1.0, 1.0).astype("float32")
+    return numpy.asarray(numpy.clip(samples + scale * under, -1.0, 1.0), "float32")
 
 
 def measure(

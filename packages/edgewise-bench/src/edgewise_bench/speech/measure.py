@@ -22,7 +22,6 @@ from edgewise.local.faster_whisper import TEMPERATURES
 from edgewise.settings import Settings
 from edgewise.speech.audio import RATE, as_wav
 from edgewise.speech.words import SPEECH, WordErrors, judge_features, said_in_segments
-from edgewise.tasks import HURRY_S
 from edgewise.types.transcripts import LiveUpdate
 from edgewise_bench.chat.overhead import percentile
 from edgewise_bench.speech.deferral import Deferral, defer, key_of, larger_texts
@@ -288,9 +287,8 @@ class LiveMeasures:
         for start in range(0, len(samples), CHUNK):
             chunk = samples[start : start + CHUNK]
             spoken = (start + len(chunk)) / RATE
-            behind = max(0.0, now - spoken)
             begun = clock()
-            update = live.process(chunk, hurry=behind > HURRY_S)
+            update = live.process(chunk)
             took = clock() - begun
             now = max(now, spoken) + took
             self.worked_s += took
