@@ -55,7 +55,7 @@ def test_the_least_sure_are_heard_by_a_perfect_transcriber(folder: Path, tmp_pat
         [heard("a large mocha", 0.3, 1.8)],
     ]
     wrong = 'orderDrink {"coffeeDrink":"latte"}'
-    model = ScriptedFunctionModel([ORDER, ORDER, wrong, ORDER, ORDER, ORDER, ORDER, ORDER])
+    model = ScriptedFunctionModel([ORDER, wrong, ORDER, ORDER, ORDER])
     engine = Engine(
         Settings.load(data_dir=tmp_path),
         policy="local_only",
