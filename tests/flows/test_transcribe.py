@@ -303,6 +303,21 @@ def test_music_and_noise_leave_a_trace_and_silence_leaves_none() -> None:
     assert result.text == "the first part"
 
 
+def test_another_language_is_named_and_doubted() -> None:
+    """tiny.en makes English nonsense of German: clear voice, and hardly a word is likely."""
+    nonsense = [heard("all in order to do it we come", 0.3, 4.6, 0.25)]
+    cloud = HearingCloud(otherwise="Guten Morgen, ich möchte heute nach Hamburg fahren")
+    sound = wav(silence(0.6), voice(4.0), silence(1.0))
+    english = replace(SCRIPTED_TRANSCRIBER_FACTS, languages=("en",))
+    result = run(ScriptedTranscriber([nonsense], facts=english), cloud, sound)
+    (segment,) = result.segments
+    assert (segment.source, segment.confidence) == ("cloud", 0.0)
+    assert segment.codes == ("other_language",) and segment.text.startswith("Guten")
+    many = replace(SCRIPTED_TRANSCRIBER_FACTS, languages=("en", "de"))
+    result = run(ScriptedTranscriber([nonsense], facts=many), HearingCloud(), sound)
+    assert not result.segments[0].codes
+
+
 def test_a_loop_is_said_once_and_doubted_however_sure_it_looks() -> None:
     loop = " ".join(["and so on"] * 20)
     cloud = HearingCloud(shut=CloudClosed("no key", code="no_key"))

@@ -127,3 +127,17 @@ def test_a_word_that_follows_without_a_space_says_so() -> None:
         ("-disposed", True),
         ("man", False),
     ]
+
+
+def test_a_seldom_language_needs_more_than_a_noisy_guess() -> None:
+    def told(**chances: float) -> SimpleNamespace:
+        return SimpleNamespace(
+            language=max(chances, key=lambda name: chances[name]),
+            all_language_probs=list(chances.items()),
+        )
+
+    assert faster_whisper.other_languages(told(cy=0.4, en=0.3, de=0.1)) == ["en", "de"]
+    assert faster_whisper.other_languages(told(de=0.95, en=0.02)) == []
+    assert faster_whisper.other_languages(told(de=0.5, en=0.4)) == ["en"]
+    assert faster_whisper.other_languages(told(cy=0.999, en=0.0001)) == []
+    assert faster_whisper.other_languages(SimpleNamespace(all_language_probs=None)) == []

@@ -15,6 +15,7 @@ from edgewise.speech.words import (
     features_of,
     judge_features,
     signal_to_noise,
+    sounds_foreign,
 )
 from edgewise.testing import heard
 from edgewise.types.transcripts import Heard
@@ -114,3 +115,15 @@ def test_a_map_comes_after_the_score_and_nobody_is_ever_sure() -> None:
     assert calibration.measured.risk["whole"][0].wrong == 1
     with pytest.raises(SettingsError, match="mine"):
         parse_calibration(read(SHIPPED[0]) | {"map": {"final": [[2, 0]]}}, "mine", SPEECH)
+
+
+@pytest.mark.parametrize(
+    ("changed", "foreign"),
+    [({}, True), ({"mean_word": 0.5}, False), ({"voice": 0.4}, False), ({"snr_db": 0.2}, False),
+     ({"short": 0.3}, False)],
+)  # fmt: skip
+def test_a_clear_voice_of_unlikely_words_speaks_another_language(
+    changed: dict[str, float], foreign: bool
+) -> None:
+    features = {"mean_word": 0.25, "voice": 0.9, "snr_db": 0.5, "short": 0.1}
+    assert sounds_foreign({**features, **changed}) == foreign

@@ -39,6 +39,7 @@ from edgewise.flows.transcribe import (
     look_at_device,
     moved,
     spread_words,
+    without_foreign,
 )
 from edgewise.local.backend import SpeechBackend, guarded
 from edgewise.speech.audio import Chunk, LiveUtterances, PcmReader
@@ -419,6 +420,7 @@ class UtteranceTranscriber:
             return None
         text = written(words)
         segment = judge(self._evidence(words, text), chunk, self._calibration)
+        segment = without_foreign(segment, self._transcriber)
         self._texts = [*self._texts[-MOST_ALIKE:], text]
         if len(self._texts) > MOST_ALIKE and len(set(self._texts)) == 1:
             sure = min(LOOPING, segment.confidence or 0.0)

@@ -58,6 +58,7 @@ from edgewise.speech.words import (
     loop_in,
     made_up,
     signal_to_noise,
+    sounds_foreign,
     without_loops,
 )
 from edgewise.types.messages import Audio, AudioLike, Message, Request, Source, Word, high_enough
@@ -239,7 +240,8 @@ def transcribe(
             flow.corrections.stop()
             flow.draft.end_local()
         flow.conclude()
-        language = request.language or (flow.hearing.language if flow.hearing else "")
+        heard = flow.hearing
+        language = request.language or (heard.language or heard.detected if heard else "")
         return flow.draft.transcript(
             seconds=sound.read_seconds, codes=sound.codes, language=language, now=parts.clock()
         )
@@ -661,9 +663,10 @@ class Hearing:
     transcriber: SpeechBackend
     calibration: Calibration
     number: Callable[[], int]
-    language: str = ""
+    language: str = ""  # asked for, or detected for good
     dropped: list[Segment] = field(default_factory=list)
     guide: Guide = field(default_factory=Guide)
+    detected: str = ""  # in the first stretch
     _last: list[str] = field(default_factory=list)
 
     def hear(self, chunk: Chunk) -> list[Segment]:
@@ -675,7 +678,7 @@ class Hearing:
         if facts.word_times:
             heard = into_utterances(heard, chunk.speaking)
         for each in heard:
-            self.language = self.language or each.language
+            self.detected = self.detected or each.language
             segment = self._judge(each, chunk)
             if segment is not None:
                 found.append(segment)
@@ -702,6 +705,8 @@ class Hearing:
         if code:
             self.dropped.append(replace(segment, codes=(code,), confidence=0.0))
             return None
+        self.language = self.language or fixed_language(segment)
+        segment = without_foreign(segment, self.transcriber)
         return replace(segment, id=self.number())
 
     def _again(self, text: str) -> str:
@@ -740,6 +745,21 @@ def judge(heard: Heard, chunk: Chunk, calibration: Calibration) -> Segment:
         codes=("repetition",) * looping,
         features=features,
     )
+
+
+SURE_OF_LANGUAGE = 0.5  # of a segment, so that the rest is heard in its language too
+
+
+def fixed_language(segment: Segment) -> str:
+    """The language to stay with. Noise at the beginning must not decide about an hour."""
+    return segment.language if (segment.confidence or 0.0) >= SURE_OF_LANGUAGE else ""
+
+
+def without_foreign(segment: Segment, transcriber: SpeechBackend) -> Segment:
+    """Speech of another language, as a model of one language hears it, is said to be that."""
+    if len(transcriber.facts().languages) != 1 or not sounds_foreign(segment.features):
+        return segment
+    return replace(segment, codes=(*segment.codes, "other_language"), confidence=0.0)
 
 
 def moved(heard: Heard, chunk: Chunk) -> Heard:

@@ -342,6 +342,24 @@ def features_of(heard: Heard, voice: Sequence[float], snr_db: float) -> dict[str
     }
 
 
+# Of what a model of one language makes of a clear voice that speaks another.
+_FOREIGN_WORD, _CLEAR_VOICE, _CLEAR_SOUND = 0.4, 0.6, 0.3
+_FOREIGN_WORDS = 4  # fewer say nothing
+
+
+def sounds_foreign(features: Mapping[str, float]) -> bool:
+    """Whether a voice is clear and hardly a word is likely: a model of one language hears another.
+
+    docs/notes/senses.md says on what this was chosen.
+    """
+    return (
+        features["mean_word"] < _FOREIGN_WORD
+        and features["voice"] >= _CLEAR_VOICE
+        and features["snr_db"] >= _CLEAR_SOUND
+        and features["short"] <= 1.0 / (1 + _FOREIGN_WORDS)
+    )
+
+
 def judge_features(
     calibration: Calibration, features: Mapping[str, float], *, looping: bool = False
 ) -> tuple[float, float]:
