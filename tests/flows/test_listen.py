@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import random
 import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from edgewise.errors import (
 from edgewise.flows import listen as flow
 from edgewise.flows.listen import LiveTranscriber
 from edgewise.flows.transcribe import Corrected as Answered
+from edgewise.flows.transcribe import spread_words
 from edgewise.local.backend import DeviceFacts
 from edgewise.local.store import InstalledModel
 from edgewise.settings import ProviderSettings
@@ -390,6 +393,43 @@ def test_speech_without_a_pause_is_cut_and_no_word_is_lost_or_said_twice(make: M
     assert len(result.segments) >= 3
     assert max(transcriber.listened) <= 16_000 * 13
     assert result.text.split() == [f"w{n}" for n in range(101, 201)]
+
+
+class UntimedTranscriber(LevelTranscriber):
+    """Knows no times of words: they share the stretch by their length, as Moonshine's do."""
+
+    @override
+    def facts(self) -> DeviceFacts:
+        return replace(super().facts(), word_times=False)
+
+    @override
+    def hear(self, samples: Samples, **options: Any) -> list[Heard]:
+        end = len(samples) / 16_000
+        return [
+            replace(one, start=0.0, end=end, words=spread_words(one.text, 0.0, end))
+            for one in super().hear(samples, **options)
+        ]
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_no_word_is_said_twice_where_a_long_breath_is_cut(make: Make, seed: int) -> None:
+    chance = random.Random(seed)
+    numbers = [chance.choice([chance.randint(11, 99), chance.randint(100, 480)]) for _ in range(80)]
+    sound: list[Samples] = []
+    at = 0
+    while at < len(numbers):  # breaths of different lengths; names of different lengths
+        count = chance.randint(1, 6)
+        sound += [spoken(*numbers[at : at + count]), pause(chance.choice([0.1, 0.2, 0.4]))]
+        at += count
+    with make(transcriber=UntimedTranscriber()).listen(policy="local_only") as live:
+        reader = Reader()
+        for update in feed(live, numpy.concatenate(sound)):
+            reader.read(update)
+        result = live.stop()
+        reader.read(live.last_update)
+    assert len(result.segments) >= 3
+    assert result.text.split() == [f"w{number}" for number in numbers]
+    assert reader.confirmed == result.text
 
 
 def test_somebody_who_hurries_gets_whole_utterances_only(make: Make) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
@@ -205,7 +206,7 @@ class LiveTranscriber:
             if utterances.ended:
                 self._end_open()
             elif utterances.full:
-                self._end(utterances.take(after_s=self._text.end), self._text.settled)
+                self._end_full()
             elif not hurry and utterances.due(self._step_s):
                 self._suppose(utterances.so_far())
 
@@ -225,13 +226,32 @@ class LiveTranscriber:
         last = self._transcriber.last if self._utterances.covered else ()
         self._end(self._utterances.take(), last)
 
-    def _end(self, chunk: Chunk | None, hypothesis: Sequence[Word]) -> None:
+    def _end_full(self) -> None:
+        """Cut a long breath just after its confirmed words.
+
+        Where words have no times of their own, that would cut through a word, which is then heard
+        twice. So the sound is cut where it is quietest, and its first part is heard once more.
+        """
+        if self._transcriber.word_times:
+            self._end(self._utterances.take(after_s=self._text.end), self._text.settled)
+            return
+        chunk, hypothesis = self._utterances.take(after_s=0.0), tuple[Word, ...]()
+        if chunk is not None:
+            with suppress(GenerationFailed, DeviceBusy):  # then what was confirmed must do
+                hypothesis = self._transcriber.hear(chunk)
+        after = self._text.beyond(hypothesis) if hypothesis else []
+        self._end(chunk, hypothesis or self._text.settled, after)
+
+    def _end(
+        self, chunk: Chunk | None, hypothesis: Sequence[Word], after: Sequence[Word] = ()
+    ) -> None:
         """Make a segment of an utterance: its confirmed words and the rest.
 
-        The utterance is transcribed once more, unless the hypothesis reaches to its end.
+        The utterance is transcribed once more, unless the hypothesis reaches to its end. `after`
+        are words that were confirmed already and belong to the next one.
         """
         if chunk is None:
-            self._reset()
+            self._reset(after)
             return
         self._draft.speech_seconds += chunk.seconds
         try:
@@ -250,7 +270,7 @@ class LiveTranscriber:
             number, self._numbers = self._numbers, self._numbers + 1
             segment = replace(segment, id=number)
             before = self._draft.segments.get(segment.id - 1)
-            self._captions.end(segment.id)
+            self._captions.end(segment.id, after)
             if self._draft.add([segment]) and self._request.handoff == "automatic":
                 if may_ask:
                     self._send(segment, chunk, before.text if before else "")
@@ -259,10 +279,11 @@ class LiveTranscriber:
             self._segments.append(self._draft.segments[number])
         end = chunk.start + chunk.seconds
         self._spoken.append(Utterance(start=chunk.start, end=end, segment_id=number))
-        self._reset()
+        self._reset(after)
 
-    def _reset(self) -> None:
+    def _reset(self, after: Sequence[Word]) -> None:
         self._text = StableText()
+        self._text.settled += after
         self._transcriber.forget()
 
     def _shut(self) -> CloudClosed:
@@ -379,6 +400,7 @@ class UtteranceTranscriber:
             clock,
         )
         self.language = draft.request.language
+        self.word_times = transcriber.facts().word_times
         self._guide = guide_of(draft.request)
         self.last: tuple[Word, ...] = ()
         self._heard: list[Heard] = []

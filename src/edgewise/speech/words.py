@@ -219,6 +219,13 @@ class StableText:
         rest = hypothesis[self._place_in(hypothesis) :]
         return self._settle(rest, len(rest))
 
+    def beyond(self, hypothesis: Sequence[Word]) -> list[Word]:
+        """Take out and return the confirmed words that come after the end of a hypothesis."""
+        kept = _place_of(self.settled, hypothesis)
+        after = self.settled[kept:]
+        del self.settled[kept:]
+        return after
+
     def _settle(self, rest: Sequence[Word], count: int) -> tuple[Word, ...]:
         new = []
         for word in rest[:count]:
@@ -233,19 +240,24 @@ class StableText:
 
         The beginning with the fewest differences; among equals, the one that ends when they do.
         """
-        differences = list(range(len(hypothesis) + 1))
-        for word in self.settled:
-            before, said = differences, plain(word)
-            differences = [before[0] + 1]
-            for index, other in enumerate(hypothesis):
-                changed = before[index] + (plain(other) != said)
-                differences.append(min(changed, before[index + 1] + 1, differences[-1] + 1))
+        return _place_of(hypothesis, self.settled)
 
-        def how_far(count: int) -> tuple[int, float]:
-            end = hypothesis[count - 1].end if count else 0.0
-            return differences[count], abs(end - self.end)
 
-        return min(range(len(hypothesis) + 1), key=how_far)
+def _place_of(words: Sequence[Word], said: Sequence[Word]) -> int:
+    """How many of the words are the beginning that differs least from `said`."""
+    differences = list(range(len(words) + 1))
+    for word in said:
+        before, plain_word = differences, plain(word)
+        differences = [before[0] + 1]
+        for index, other in enumerate(words):
+            changed = before[index] + (plain(other) != plain_word)
+            differences.append(min(changed, before[index + 1] + 1, differences[-1] + 1))
+    last = said[-1].end if said else 0.0
+
+    def how_far(count: int) -> tuple[int, float]:
+        return differences[count], abs((words[count - 1].end if count else 0.0) - last)
+
+    return min(range(len(words) + 1), key=how_far)
 
 
 def plain(word: Word) -> str:
@@ -275,9 +287,13 @@ class Captions:
             self._open + written(words) if glued else _with_space(self._open, written(words))
         )
 
-    def end(self, number: int | None) -> str:
-        """End the open segment under this id, or None if nothing was said; return its text."""
-        text, self._open = self._open, ""
+    def end(self, number: int | None, rest: Sequence[Word] = ()) -> str:
+        """End the open segment under this id, or None if nothing was said; return its text.
+
+        `rest` are its last words, which begin the next one.
+        """
+        after = written(rest)
+        text, self._open = self._open.removesuffix(after).rstrip(), after
         if number is not None:
             self._ended[number] = text
             self._before = _with_space(self._before, text)
