@@ -233,3 +233,24 @@ def test_only_what_was_heard_is_read_by_its_sound() -> None:
         assert dict(call.arguments) == {"drink": "coffee", "roast": "light roast"}
         (call,) = own.call("a light rose", [DRINK], policy="local_only").calls
         assert "roast" not in call.arguments
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "made"),
+    [
+        ("a medium roast mocha", "none", {"drink": "mocha", "roast": "medium roast"}),
+        ("a mocha please", "none", None),  # one choice alone may be anything
+        ("medium roast please", "none", None),  # the drink is missing
+    ],
+)
+def test_choices_that_were_heard_are_not_lost_where_the_model_is_unsure(
+    said: str, written: str, made: dict[str, str] | None
+) -> None:
+    for doubt, found in ((written, made), ("", None)):
+        model = function_model(written, doubt=(doubt,))
+        with Engine(function_model=model, transcriber=ScriptedTranscriber([[stretch(said)]]),
+                    cloud=HearingCloud()) as own:  # fmt: skip
+            words = own.transcribe(SOUND, policy="local_only")
+            reply = own.call(words, [DRINK], policy="local_only")
+        assert ([dict(call.arguments) for call in reply.calls] or [None]) == [found]
+        assert all(call.doubt for call in reply.calls)

@@ -210,6 +210,12 @@ def with_choices(call: ToolCall, tool: Tool, text: str) -> ToolCall:
     return replace(call, arguments=arguments, repairs=(*call.repairs, *changed))
 
 
+def call_of_choices(tool: Tool, text: str) -> ToolCall | None:
+    """The call that the choices in the words make by themselves; None if something is missing."""
+    call = with_choices(ToolCall(tool.name, {}, source="local"), tool, text)
+    return call if call.arguments.keys() >= {*required(tool.parameters)} else None
+
+
 def _only(tool: Tool, name: str) -> Tool:
     """The tool with one parameter."""
     return replace(tool, parameters={"properties": {name: parameters(tool.parameters)[name]}})

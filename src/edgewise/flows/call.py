@@ -31,7 +31,7 @@ from edgewise.calls.check import (
 )
 from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Render, format_named
-from edgewise.calls.hearing import as_heard, least_heard, said_choices, with_choices
+from edgewise.calls.hearing import as_heard, call_of_choices, least_heard, with_choices
 from edgewise.calls.home import (
     MOST_TOOLS,
     is_aimed,
@@ -85,7 +85,7 @@ from edgewise.flows.route import Draft, Flow, LocalAttempt, route
 from edgewise.grammar.check import validate
 from edgewise.grammar.tools import Calls, check_tools, compile_question
 from edgewise.local.backend import UNFINISHED, CallBackend, CallToWrite, TokenStream, guarded
-from edgewise.types.messages import Message, Request, Source, Tool, ToolCall, is_below
+from edgewise.types.messages import Message, Request, Source, Tool, ToolCall, Word, is_below
 from edgewise.types.replies import (
     Attempt,
     CallReply,
@@ -121,6 +121,8 @@ LIKELY_QUESTION = math.log(0.1)
 LIKELY_NEXT = 0.4
 # A doubtful call comes back from this on if the cloud answers in words.
 LIKELIER_RIGHT = 0.5
+# Choices that were heard make a call of their own, with this confidence: nobody has fitted more.
+LEAST_CHOICES, GUESSED = 2, 0.4
 # A call that only the cloud has written is in doubt if a word of it was heard below this.
 HEARD = 0.5
 
@@ -266,6 +268,11 @@ class Calling(Flow):
         return " ".join([text, *said[-EARLIER_REQUESTS:], *made[-EARLIER_REQUESTS:]])
 
     # -- what is asked --
+
+    @property
+    def spoken(self) -> Sequence[Word]:
+        """The words of the request as they were heard; none if it was written."""
+        return self.request.messages[self.place].heard
 
     @property
     def must_call(self) -> bool:
@@ -688,7 +695,7 @@ class Calling(Flow):
 
         A cloud that reads the words cannot tell that a name was misheard.
         """
-        draft, heard = self.draft, self.request.messages[self.place].heard
+        draft, heard = self.draft, self.spoken
         if not heard or draft.signalled:
             return
         least = self._least_sure()
@@ -729,7 +736,7 @@ class Calling(Flow):
 
     def normalize(self, call: ToolCall, words: RequestText) -> ToolCall:
         tool, today = self.tools.get(call.name), self._today()
-        if tool and call.source == "local" and self.request.messages[self.place].heard:
+        if tool and call.source == "local" and self.spoken:
             call = with_choices(call, tool, words.text)
         normalized = normalize(call, tool, words, whole=self.whole, today=today)
         listed = as_listed(normalized, self.told.context)
@@ -762,12 +769,6 @@ class Calling(Flow):
         suspect = {*unsaid, *repeated_values(call, self.heard[number])}
         suspect = {name for name in suspect if call.arguments.get(name)}
         return tuple(name for name in required(tool.parameters) if name in suspect)
-
-    def were_said(self, question: Question, tool: Tool) -> bool:
-        """Whether all that a question asks for are choices that were heard."""
-        if not self.request.messages[self.place].heard:
-            return False
-        return {*question.needs} <= {one.name for one in said_choices(tool, self.text)}
 
     def waits(self, call: ToolCall) -> bool:
         """Whether something that it requires is what another call of this request will find."""
@@ -899,6 +900,7 @@ def write_on_device(flow: Calling) -> None:
         if flow.may_ask and not _call_if_said(flow, first):
             _ask_if_likely(flow, first)
         _call_another(flow)
+    _call_of_choices(flow)
     _join_lists(flow)
     _hold_for_results(flow)
     if flow.may_ask and flow.parts.rules.ask_for_made_up:
@@ -1177,7 +1179,7 @@ def _least(calls: Sequence[ToolCall]) -> float:
 
 
 def _call_if_said(flow: Calling, first: Written) -> bool:
-    """A doubtful question for numbers, or for choices that were heard, becomes the call."""
+    """A doubtful question for numbers that were said becomes the call."""
     question = flow.draft.questions.get(0)
     if len(flow.heard) > 1 or question is None or not flow.draft.doubts(0):
         return False
@@ -1189,7 +1191,7 @@ def _call_if_said(flow: Calling, first: Written) -> bool:
     for number, call in _normalized(flow, written, [0], forced=True):
         asked = [call.arguments.get(name) for name in question.needs]
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in asked)
-        if (numbers or flow.were_said(question, tool)) and not flow.made_up(call, number):
+        if numbers and not flow.made_up(call, number):
             flow.draft.forget(number)
             flow.draft.place(number, call)
             return True
@@ -1222,6 +1224,27 @@ def _call_another(flow: Calling) -> None:
     others = [tool for tool in flow.offered if tool.name not in made]
     for number, call in _normalized(flow, _write(flow, flow.text, others), [0], repeats=True):
         flow.draft.place(number, call)
+
+
+def _call_of_choices(flow: Calling) -> None:
+    """Choices that were heard make a call where the model is unsure that there is none.
+
+    Such a call is in doubt: it does not run by itself, and it is not lost.
+    """
+    draft = flow.draft
+    if not flow.spoken or len(flow.heard) > 1 or flow.told.after or draft.calls_of(0):
+        return
+    if not draft.doubts(0):
+        return
+    question = draft.questions.get(0)
+    tools = [tool for tool in flow.offered if question is None or tool.name == question.tool]
+    calls = [call for tool in tools if (call := call_of_choices(tool, flow.text)) is not None]
+    calls = [
+        call for call in calls if len(call.arguments) >= (LEAST_CHOICES if not question else 1)
+    ]
+    if len(calls) == 1:
+        draft.forget(0)
+        draft.place(0, replace(flow.normalize(calls[0], flow.whole), confidence=GUESSED))
 
 
 def _join_lists(flow: Calling) -> None:
