@@ -24,10 +24,10 @@ from typing import Any
 from edgewise.errors import ContextExceeded
 from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request
+from edgewise.types.messages import Request, Word
 from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.types.replies import Finish, Token
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.transcripts import Heard
 
 FACTS = DeviceFacts(
     backend="crashing", model="crashing-1", quantisation="none", context_tokens=64, slots=4, ahead=4

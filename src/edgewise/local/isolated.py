@@ -65,10 +65,10 @@ from edgewise.local.model_process import (
     LOADED,
 )
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request, Tool
+from edgewise.types.messages import Request, Tool, Word
 from edgewise.types.pictures import Line, Sight, Thing
 from edgewise.types.replies import Finish, Token, floats_in
-from edgewise.types.transcripts import Heard, Word
+from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
