@@ -374,7 +374,7 @@ def hear_again(
     known = {*HearingOptions.__annotations__} - {"request_id", "hint", "temperature"}
     given: Any = {name: value for name, value in options.items() if name in known}
     given = {"language": heard.language, **given}
-    request = speech_request(parts, flow.PIECE, given)
+    request = speech_request(parts, heard.text, given)  # its words may say that it must stay
     policy = plugins.load("policies", request.policy)
     plan = make_plan(request, policy, parts.cloud("transcribe"), None)
     segment = next((one for one in heard.segments if word in one.words), None)

@@ -102,6 +102,17 @@ def test_what_must_stay_is_not_heard_by_the_cloud(kept: dict[str, object]) -> No
     assert not cloud.asked and not ran and reply.calls[0].doubt
 
 
+def test_words_that_make_a_request_private_keep_its_sound_here() -> None:
+    cloud = HearingCloud()
+    said = stretch("send a message to MariaSating saying mail me@example.org", MariaSating=0.13)
+    with engine(words=[said], cloud=cloud) as own:
+        words = own.transcribe(SOUND, policy="local_only")
+        own.call(words, [MESSAGE], sound=SOUND, private_kinds=["EMAIL"])
+        assert not cloud.asked
+        own.call(words, [MESSAGE], sound=SOUND)
+    assert [one.task for one in cloud.asked] == ["transcribe"]
+
+
 def test_an_application_that_routes_itself_gets_no_call() -> None:
     cloud = HearingCloud()
     with engine(cloud=cloud) as own:

@@ -649,7 +649,6 @@ def _least_sure(segments: Sequence[Segment]) -> dict[str, float]:
 
 MOST_ALIKE = 2  # segments in a row with the same words; a third is a loop
 CONTEXT_S = 0.4  # of sound sent with a segment on each side, if nobody else speaks in it
-PIECE = "a piece of a spoken request"
 LEAST_CONTEXT_S = 0.05  # times of words are not exact
 MOST_WORDS_PER_SECOND = 8.0  # nobody speaks faster
 AROUND_S = 0.5  # of sound around a segment, to measure the noise
