@@ -32,7 +32,7 @@ from edgewise.errors import (
     SchemaUnsupported,
 )
 from edgewise.local import isolated, model_process
-from edgewise.local.backend import CallToWrite, TokenStream
+from edgewise.local.backend import CallToWrite, ChatBackend, TokenStream
 from edgewise.local.isolated import (
     CrashMemory,
     IsolatedEmbedder,
@@ -128,12 +128,13 @@ def test_one_that_is_called_off_tells_how_fast_it_read(
     here, there = pair
     unknown = replace(here.facts(), prompt_tokens_per_second=None)
     here._facts = there.supervisor.facts = unknown
-    for number, one in enumerate(pair):
+    both: tuple[ChatBackend, ...] = pair
+    for number, one in enumerate(both):
         stream = one.generate(asked(f"{number} " + "Tell me more. " * 50, max_tokens=100))
         next(stream)
         stream.close()
     # The process tells it a moment later.
-    wait_until(lambda: all(one.facts().prompt_tokens_per_second for one in pair))
+    wait_until(lambda: all(one.facts().prompt_tokens_per_second for one in both))
 
 
 def test_calls_and_schemas_are_those_of_the_model_in_process(

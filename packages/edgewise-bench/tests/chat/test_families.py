@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,7 +173,7 @@ def test_an_answer_beyond_the_measured_length_is_not_counted_as_kept() -> None:
 
 
 def test_a_score_that_was_fitted_anew_gives_the_chances_that_were_counted() -> None:
-    fitted = {"weights": {"min_logprob": 2.0}, "bias": 1.0}
+    fitted: dict[str, Any] = {"weights": {"min_logprob": 2.0}, "bias": 1.0}
     anew = families.final_of(fitted, np.array([0.5, 0.8, 0.25]))
     plain, features = Score(**fitted), {"min_logprob": -0.3, "length": 3.0}
     logit = np.log(plain.of(features) / (1 - plain.of(features)))

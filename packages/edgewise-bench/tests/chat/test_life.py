@@ -13,7 +13,7 @@ from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.testing import ScriptedBackend
 from edgewise_bench.chat import life
 from edgewise_bench.chat.life import Asked, Lived, ask, in_turns, judge, read_lines
-from edgewise_bench.questions.kinds.programs import Task
+from edgewise_bench.questions.kinds.programs import Task, is_done
 
 TRACES = Path(__file__).parents[2] / "results" / "traces"
 STANDARD = "qwen2.5-coder-1.5b-instruct-q4_k_m"
@@ -105,4 +105,4 @@ def test_what_is_published_is_what_the_checker_says_today() -> None:
     for row in published():
         programs += isinstance(ours.get(row.ref), Task)
         if row.ref in ours and (not isinstance(ours[row.ref], Task) or programs % 20 == 1):
-            assert life.is_done(ours[row.ref], row.text) is row.right, row.ref
+            assert is_done(ours[row.ref], row.text) is row.right, row.ref

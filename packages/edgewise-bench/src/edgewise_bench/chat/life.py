@@ -12,7 +12,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -243,7 +243,7 @@ class Lived:
     text: str = ""
 
 
-def as_first_fitted(document: dict[str, Any]) -> dict[str, Any]:
+def as_first_fitted(document: Mapping[str, Any]) -> dict[str, Any]:
     """A calibration whose final score is that from before it was fitted to answers of `life`
     (`families.refit`): they are judged by what has not seen them."""
     both = document["with_state"]
