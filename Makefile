@@ -82,13 +82,13 @@ $(VENV)/.ready-dist: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet build packaging twine
 	@touch $@
 
-$(CLIENTS)/.ready:
+$(CLIENTS)/.ready: Makefile
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --quiet --prefer-binary openai anthropic langchain-openai 'pydantic-ai-slim[openai]' llm \
 		'typesafe-sdk[zstd]' jev-lite systemone-client jevbench
 	@touch $@
 
-$(INSTRUCTOR)/.ready:
+$(INSTRUCTOR)/.ready: Makefile
 	$(PYTHON) -m venv $(INSTRUCTOR)
 	$(INSTRUCTOR)/bin/python -m pip install --quiet --prefer-binary instructor
 	@touch $@
