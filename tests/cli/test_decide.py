@@ -95,6 +95,13 @@ def test_json_has_every_chance_and_its_source(run: Run, device: ScriptedBackend)
     }
 
 
+def test_why_explains_a_decision_afterwards(run: Run, device: ScriptedBackend) -> None:
+    ran = run("decide", "Charged twice!", "--choice", "team=billing,tech", "--local", "--json")
+    told = run("why", ran.json["id"])
+    assert told.code == 0
+    assert "device" in told.out
+
+
 def test_each_line_is_decided_by_itself_and_an_error_does_not_stop_the_rest(
     run: Run, device: ScriptedBackend, tmp_path: Path
 ) -> None:

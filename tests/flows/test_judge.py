@@ -68,7 +68,8 @@ class ScriptedJudge:
 
 def engine(device: Any, cloud: Any, tmp_path: Any, **changes: Any) -> Engine:
     ledger = Ledger(tmp_path / "ledger.sqlite3")
-    return Engine(backend=device, cloud=cloud, ledger=ledger, **changes)
+    given: dict[str, Any] = {"threshold": 0.5} | changes
+    return Engine(backend=device, cloud=cloud, ledger=ledger, **given)
 
 
 CLOUD = {
@@ -227,3 +228,12 @@ def test_an_empty_state_is_refused(tmp_path: Any) -> None:
         pytest.raises(InvalidRequest, match="state: it is empty"),
     ):
         asked.decide("  ", QUESTIONS)
+
+
+def test_without_a_threshold_no_unmeasured_answer_is_kept_where_it_may_leave(tmp_path: Any) -> None:
+    cloud = ScriptedJudge(CLOUD)
+    with engine(ScriptedBackend.deciding(SURE), cloud, tmp_path, threshold=None) as asked:
+        answers = asked.decide(MAIL, {"team": TEAM})
+        alone = asked.decide(MAIL, {"team": TEAM}, private=True)
+    assert answers["team"].source == "cloud"
+    assert (alone["team"].source, alone["team"].doubted) == ("local", True)

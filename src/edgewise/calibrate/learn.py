@@ -163,9 +163,13 @@ def _held_out(
 def _fit(
     reads: Reads, matrix: Numbers, targets: npt.NDArray[np.int64], count: int
 ) -> tuple[Numbers, Numbers]:
-    """A logistic head with weight decay, by accelerated descent: a few hundred small products."""
+    """A logistic head with weight decay, by accelerated descent: a few hundred small products.
+
+    Weights of more columns than rows lie in the space of the rows, so they are found there.
+    """
     sharpness = SHARPNESS[reads]
-    rows = np.hstack([matrix * sharpness, np.ones((len(matrix), 1))])
+    left, sizes, turned = np.linalg.svd(matrix, full_matrices=False)
+    rows = np.hstack([left * sizes * sharpness, np.ones((len(matrix), 1))])
     wanted = np.eye(count)[targets]
     step = 1.0 / (0.5 * (sharpness**2 + 1) / 2 + DECAY)
     heads = ahead = np.zeros((count, rows.shape[1]))
@@ -175,7 +179,7 @@ def _fit(
         nearer = ahead - step * slope
         ahead = nearer + turn / (turn + 3) * (nearer - heads)
         heads = nearer
-    return heads[:, :-1] * sharpness, heads[:, -1]
+    return heads[:, :-1] @ turned * sharpness, heads[:, -1]
 
 
 def _softmax(totals: Numbers) -> Numbers:

@@ -21,6 +21,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "chat": ("chat", "see"),
     "call": ("calls",),
     "transcribe": ("speech",),
+    "decide": ("decide",),
 }
 OWN = "+"  # separates a calibration's name from the time it was fitted here
 # Scores of a calibration that are not about being right.
