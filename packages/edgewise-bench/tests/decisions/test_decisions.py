@@ -45,6 +45,8 @@ def test_what_was_measured_is_not_asked_again(tmp_path: Path) -> None:
     measure(device, SUITES, path, nothing)
     assert len(read_rows(path)) == 24
     assert len(device.requests) == 48  # every question in two orders, once
+    path.write_text(path.read_text() * 2)
+    assert len(read_rows(path)) == 24
 
 
 def test_right_answers_are_counted_and_every_suite_is_judged_by_the_others(tmp_path: Path) -> None:

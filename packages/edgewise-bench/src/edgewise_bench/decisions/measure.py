@@ -114,7 +114,9 @@ def _prompts(suite: Suite, question: Question) -> list[Request]:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    return list(_lines(path)) if path.exists() else []
+    """Each decision once, although two runs may have written it at the same time."""
+    lines = _lines(path) if path.exists() else ()
+    return list({(row["suite"], row["state"]): row for row in lines}.values())
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
