@@ -130,7 +130,7 @@ def test_a_family_with_many_answers_weighs_as_much_as_one_with_few() -> None:
     assert families.unseen([], found) == {}
 
 
-def of_lengths(short: float, long: float) -> tuple[Strangers, np.ndarray]:
+def of_lengths(short: float, long: float) -> tuple[Strangers, Any]:
     """Four families; answers of two tokens that are right in 80 of 100, and of 100 tokens that are
     right in 60, with what the confidence says of them."""
     groups = [rows(each, 100, 20, short) + rows(each, 100, 40, long) for each in range(4)]
