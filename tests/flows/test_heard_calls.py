@@ -105,7 +105,8 @@ def test_what_must_stay_is_not_heard_by_the_cloud(kept: dict[str, object]) -> No
 def test_words_that_make_a_request_private_keep_its_sound_here() -> None:
     cloud = HearingCloud()
     said = stretch("send a message to MariaSating saying mail me@example.org", MariaSating=0.13)
-    with engine(words=[said], cloud=cloud) as own:
+    mail = 'send_message {"recipient":"MariaSating","message":"mail me@example.org"}'
+    with engine(mail, mail, RIGHT, words=[said], cloud=cloud) as own:
         words = own.transcribe(SOUND, policy="local_only")
         own.call(words, [MESSAGE], sound=SOUND, private_kinds=["EMAIL"])
         assert not cloud.asked
