@@ -106,12 +106,10 @@ def test_words_that_make_a_request_private_keep_its_sound_here() -> None:
     cloud = HearingCloud()
     said = stretch("send a message to MariaSating saying mail me@example.org", MariaSating=0.13)
     mail = 'send_message {"recipient":"MariaSating","message":"mail me@example.org"}'
-    with engine(mail, mail, RIGHT, words=[said], cloud=cloud) as own:
+    with engine(mail, words=[said], cloud=cloud) as own:
         words = own.transcribe(SOUND, policy="local_only")
-        own.call(words, [MESSAGE], sound=SOUND, private_kinds=["EMAIL"])
-        assert not cloud.asked
-        own.call(words, [MESSAGE], sound=SOUND)
-    assert [one.task for one in cloud.asked] == ["transcribe"]
+        reply = own.call(words, [MESSAGE], sound=SOUND, private_kinds=["EMAIL"])
+    assert not cloud.asked and "was heard at 0.13" in reply.calls[0].doubt
 
 
 def test_an_application_that_routes_itself_gets_no_call() -> None:
