@@ -19,12 +19,12 @@ DECIDE = Kind(
     name="decide",
     scores={ANSWER: ANSWER},
     features={ANSWER: FEATURES},
-    # Orders answers by the likeliest option's chance; levels of a score are read worst by far. None
+    # Orders answers by the likeliest option's chance. None
     # is kept by it unless a request names its own threshold: what was measured is not good enough
     # (docs/decisions/0049-decisions-by-labels.md).
     uncalibrated=Calibration(
         name=UNCALIBRATED,
-        scores={ANSWER: Score({"top": 8.0, "choice": 2.2, "yes_no": 2.2}, -7.2)},
+        scores={ANSWER: Score({"top": 8.0}, -5.0)},
         threshold=1.0,
     ),
 )
