@@ -59,7 +59,7 @@ EXTRAS: dict[str, set[str]] = {
     },
     "plots": {"jiwer", "matplotlib.figure"},  # of edgewise-bench
     "speech": {"av", "ctranslate2", "faster_whisper", "onnxruntime"},
-    "vision": {"PIL", "cv2", "onnxruntime", "rapidocr"},
+    "vision": {"PIL", "cv2", "onnxruntime", "pypdfium2", "rapidocr"},
     "wyoming": {"wyoming"},
 }
 # The model of `redact` does not come from the package index, and an export for `executorch` takes

@@ -238,11 +238,16 @@ def speech() -> None:
 
 
 def vision() -> None:
-    from edgewise import Engine, Image, Settings
-    from edgewise.types.pictures import SeenReply
-    from tests.pictures import as_file, page
+    import io
 
-    sign = Image(as_file(page("NO PARKING", width=280)))
+    from edgewise import Engine, Settings
+    from edgewise.documents import pages_as_pictures
+    from edgewise.types.pictures import SeenReply
+    from tests.pictures import page
+
+    scan = io.BytesIO()
+    page("NO PARKING", width=280).save(scan, "PDF")
+    (sign,) = pages_as_pictures(scan.getvalue(), "scan.pdf")
     with Engine(Settings.load(policy="local_only")) as engine:
         assert engine.complete("What does the sign say?", images=[sign]).text == "NO PARKING"
         listed = engine.complete("What objects are there?", images=[sign])
