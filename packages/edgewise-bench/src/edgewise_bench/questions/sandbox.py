@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tempfile
+
+from edgewise.children import python_child
 
 SECONDS = 10.0  # on the wall; the processor's own limit is below
 _BOUNDS = """
@@ -36,7 +37,7 @@ def passes(answer: str, tests: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="edgewise-sandbox-") as folder:
         try:
             ended = subprocess.run(
-                [sys.executable, "-I", "-S", "-B", "-c", program],
+                python_child("-I", "-S", "-B", "-c", program),
                 cwd=folder,
                 env={},
                 stdin=subprocess.DEVNULL,
