@@ -19,6 +19,7 @@ from edgewise.server.embeddings import MOST_CHARACTERS, MOST_TEXTS
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import MOST_TURNS
+from edgewise.types.questions import MOST_QUESTIONS
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
 from edgewise_bench.campaigns.hostile import MOST_MB, PEAK_LIMIT_MB
 from edgewise_bench.campaigns.raw_websocket import event, handshake, sound
@@ -49,6 +50,9 @@ def worst_requests(body_bytes: int) -> list[Worst]:
 
     def text() -> str:
         return "word " * (room // 5)
+
+    def half() -> str:
+        return text()[: room // 2]
 
     def messages() -> dict[str, Any]:
         count = min(MOST_TURNS, room // len(json.dumps(_HELLO) + ", "))
@@ -96,6 +100,16 @@ def worst_requests(body_bytes: int) -> list[Worst]:
             "models",
             "`/edgewise/models`",
             post("/edgewise/models", lambda: {"model": text(), "action": "load"}),
+        ),
+        Worst(
+            "systemone",
+            "`/v1/systemone`, 400 questions",
+            post("/v1/systemone", lambda: {"state": half(), "questions": _questions()}),
+        ),
+        Worst(
+            "decisions",
+            "`/v1/decisions`, the same in OpenAI's form",
+            post("/v1/decisions", lambda: {"state": half(), "questions": _questions()}),
         ),
         Worst("messages", "`/v1/messages`", post("/v1/messages", lambda: _asked(text()))),
         Worst(
@@ -174,6 +188,13 @@ def _measure(worst: Worst, server: Process) -> dict[str, float]:
 def _asked(content: Any, **more: Any) -> dict[str, Any]:
     message = {"role": "user", "content": content}
     return {"model": "local", "max_tokens": 4, "messages": [message], "stream": False, **more}
+
+
+def _questions() -> dict[str, Any]:
+    """As many as a request may ask, each a choice with as many options as fit beside a text."""
+    options = {f"option {number}": None for number in range(20)}
+    asked = {"type": "choice", "instructions": "Which one?", "criteria": options}
+    return {f"question {number}": asked for number in range(MOST_QUESTIONS)}
 
 
 def _held(schema: Any) -> dict[str, Any]:
