@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from edgewise.calibrate.report import measured_keys
+from edgewise.calibrations import as_text
 from edgewise.decide.calibration import Measured, parse_calibration
 from edgewise.decide.policy import find_threshold
 from edgewise.speech.words import SPEECH
@@ -107,7 +108,7 @@ def main() -> None:
     if "--check" in sys.argv:
         sys.exit(f"stale: {', '.join(stale)}" if stale else 0)
     for name, told in stale.items():
-        (SHIPPED / name).write_text(json.dumps(told, indent=1) + "\n", "utf-8")
+        (SHIPPED / name).write_text(as_text(told), "utf-8")
 
 
 if __name__ == "__main__":

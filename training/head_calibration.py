@@ -31,6 +31,7 @@ from edgewise.calibrate.builtin import Early, JudgedRows, fit_sound, part
 from edgewise.calibrate.fit import FEATURES, KIND_FOLDS, folds_of, kept_share
 from edgewise.calibrate.metrics import expected_calibration_error
 from edgewise.calibrate.rows import builtin_questions
+from edgewise.calibrations import as_text
 from edgewise.decide.calibration import FORMAT, parse_calibration
 from edgewise_bench.chat.held_out import FORMAT as HELD_OUT_FORMAT
 from edgewise_bench.chat.held_out import SPLITS, packed_chances
@@ -291,7 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if older["data"].get("command") != COMMAND:
             document = older | {"with_state": document["with_state"]}
     parse_calibration(document, path.name)
-    path.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    path.write_text(as_text(document), "utf-8")
     for name, each in ((document["name"], document), ("with states", document["with_state"])):
         sys.stdout.write(f"{name}: {json.dumps(each['report'])}\n")
     sys.stdout.write(f"{path.stat().st_size} bytes\n")

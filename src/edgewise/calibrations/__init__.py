@@ -11,6 +11,7 @@ borrows the plain one. A chat model that has nothing gets what other models show
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib import resources
@@ -52,13 +53,19 @@ def own_path(settings: Settings, name: str, kind: str) -> Path:
     return settings.calibrations_dir / _file_name(name, kind)
 
 
+def as_text(document: Mapping[str, Any]) -> str:
+    """What a file of a calibration holds. Lists of numbers, most of it, are a line each."""
+    text = json.dumps(document, indent=1) + "\n"
+    return re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), text)
+
+
 def write_own(path: Path, document: Mapping[str, Any]) -> None:
     """Put a calibration into use. The user's own one before it is kept aside, for `undo_own`."""
     for folder in (path.parent.parent, path.parent):  # `parents` would open it to others
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Whole or not at all: an engine may be reading it.
     half, previous = path.with_name(f"{path.name}.part"), _previous(path)
-    half.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    half.write_text(as_text(document), "utf-8")
     if path.exists():
         path.replace(previous)
     else:  # what was in use came with edgewise: an older one must not come back in its place

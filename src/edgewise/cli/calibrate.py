@@ -18,6 +18,7 @@ from rich.table import Table
 
 from edgewise.calibrations import (
     KindName,
+    as_text,
     calibration_of,
     find_document,
     is_home,
@@ -434,7 +435,7 @@ def _write(settings: Settings, new: New, out: Path | None, yes: bool) -> Path | 
         if out.exists() and not yes:
             click.confirm(f"Overwrite {out}?", abort=True, err=True)
         out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        out.write_text(json.dumps(new.document, indent=1) + "\n", "utf-8")
+        out.write_text(as_text(new.document), "utf-8")
         return out
     path = own_path(settings, new.key, new.kind)
     in_use = find_document(settings, new.key, new.kind)

@@ -128,6 +128,7 @@ def calibration(
         _judge(model, ask, traces or RESULTS / "traces", save, as_json)
         return
     from edgewise.calibrate.fit import FIT_STEPS
+    from edgewise.calibrations import as_text
     from edgewise_bench.chat.calibration import fit_shipped
     from edgewise_bench.chat.traces import read_trace_set
 
@@ -147,7 +148,7 @@ def calibration(
     with progress("fitting", FIT_STEPS) as step:
         fitted, document = fit_shipped(found, command, seed, step)
     if write is not None:
-        write.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+        write.write_text(as_text(document), "utf-8")
     report(new_scorecard("calibration_fit", command, fitted.metrics), save, as_json)
 
 
@@ -204,25 +205,27 @@ def _judge(
 
 
 def _fit_typed(folder: Path, file: Path) -> None:
+    from edgewise.calibrations import as_text
     from edgewise_bench.chat.typed import path_of, read_typed_answers, typed_key
 
     document = json.loads(file.read_text("utf-8"))
     answers = read_typed_answers(path_of(folder, document["name"]))
     document["typed"] = typed_key(answers, command_line("calibration --typed", write="FILE"))
-    file.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    file.write_text(as_text(document), "utf-8")
     click.echo(f"{file}: {len(answers):,} typed answers")
 
 
 def _count_families(
     folder: Path, file: Path, data: Path | None, problems: Path | None, programs: Path | None
 ) -> None:
+    from edgewise.calibrations import as_text
     from edgewise_bench.chat.families import add_families, read_words
 
     if data is not None:
         read_words(data, folder, file.parent / "centres", problems, programs)
     document = json.loads(file.read_text("utf-8"))
     told = add_families(document, folder)
-    file.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+    file.write_text(as_text(document), "utf-8")
     click.echo(f"{file}: {told['rows']:,} rows of {len(told['cells'])} families")
 
 
