@@ -30,4 +30,4 @@ def contract() -> dict[str, Any]:
 def slow() -> dict[str, Any]:
     """An answer of forty words that takes some seconds."""
     facts = replace(SCRIPTED_FACTS, slots=8)
-    return {"backend": ScriptedBackend.confident(WORDS, facts=facts, delay_s=0.1)}
+    return {"backend": ScriptedBackend.confident(WORDS, facts=facts, delay_s=0.2)}
