@@ -239,7 +239,7 @@ def speech() -> None:
 
 def vision() -> None:
     from edgewise import Engine, Image, Settings
-    from edgewise.types.pictures import SeenReply
+    from edgewise.types.replies import SeenReply
     from tests.pictures import as_file, page
 
     sign = Image(as_file(page("NO PARKING", width=280)))

@@ -41,8 +41,7 @@ from edgewise.requests import Prompt
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Task
-from edgewise.types.pictures import Sight
-from edgewise.types.replies import Attempt, Finish, watched
+from edgewise.types.replies import Attempt, Finish, Sight, watched
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:

@@ -45,14 +45,15 @@ from edgewise.types.messages import (
     HearingOptions,
     ListenOptions,
     Message,
+    Question,
+    QuestionLike,
     Request,
     SpeechOptions,
+    State,
     ToolCall,
     Word,
 )
-from edgewise.types.pictures import SeenReply
-from edgewise.types.questions import Question, QuestionLike, State
-from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, ToolResult
+from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, SeenReply, ToolResult
 from edgewise.types.transcripts import Transcript
 
 if TYPE_CHECKING:

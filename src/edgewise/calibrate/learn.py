@@ -29,7 +29,7 @@ from edgewise.decide.learnt import (
 from edgewise.decide.policy import GRID
 from edgewise.errors import InvalidRequest
 from edgewise.types.answers import LabelReading
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 
 Numbers = npt.NDArray[np.float64]
 FOLDS = 10

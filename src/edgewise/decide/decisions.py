@@ -8,7 +8,7 @@ from typing import Protocol
 
 from edgewise.decide.calibration import Calibration, Kind, Score
 from edgewise.types.answers import LabelReading
-from edgewise.types.questions import Choice, Question, YesNo
+from edgewise.types.messages import Choice, Question, YesNo
 from edgewise.types.replies import UNCALIBRATED
 
 ANSWER = "answer"  # the one score

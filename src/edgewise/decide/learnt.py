@@ -19,7 +19,7 @@ from typing import Any, Literal
 from edgewise.decide.calibration import Calibration, Measured, RiskRow, Score
 from edgewise.decide.decisions import ANSWER
 from edgewise.errors import SettingsError
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 
 FORMAT = 1
 Reads = Literal["words", "vector"]

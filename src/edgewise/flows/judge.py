@@ -35,8 +35,7 @@ from edgewise.errors import CloudMalformed, DeadlinePassed, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, run
 from edgewise.local.backend import DeviceFacts, QuestionReader
 from edgewise.types.answers import Answer, Answers, LabelReading, value_of
-from edgewise.types.messages import Message, Request, Source, is_below
-from edgewise.types.questions import Question, text_of
+from edgewise.types.messages import Message, Question, Request, Source, is_below, text_of
 from edgewise.types.replies import Attempt, Event, Finish, Judged, doubt_of
 
 SLACK = 0.05  # by which a provider's rounded chances may miss a sum of 1

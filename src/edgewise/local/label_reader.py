@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from edgewise.errors import GenerationFailed
 from edgewise.local.backend import ChatBackend, DeviceFacts, guarded
 from edgewise.types.answers import LabelReading
-from edgewise.types.messages import Message, Request
-from edgewise.types.questions import Described, Question, Score, YesNo, text_of
+from edgewise.types.messages import Described, Message, Question, Request, Score, YesNo, text_of
 from edgewise.types.replies import Finish, Token
 
 LETTERS = tuple(string.ascii_uppercase)

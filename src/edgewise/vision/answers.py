@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import median
 
 from edgewise.decide.calibration import Calibration, Kind, Score
-from edgewise.types.pictures import Box, Line, Sight, Thing
+from edgewise.types.replies import Box, Line, Sight, Thing
 from edgewise.vision.question import (
     MOST_RIVALS,
     SkillQuestion,

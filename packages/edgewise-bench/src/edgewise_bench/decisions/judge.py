@@ -22,7 +22,7 @@ from edgewise.decide.decisions import ANSWER, FEATURES, features_of
 from edgewise.decide.learnt import nearness
 from edgewise.decide.policy import GRID, find_threshold
 from edgewise.types.answers import LabelReading
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 from edgewise_bench.decisions.suites import PUBLIC, SEED, STRANGER, Suite, public_suite
 
 Floats = npt.NDArray[np.float64]

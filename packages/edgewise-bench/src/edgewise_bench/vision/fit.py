@@ -15,7 +15,7 @@ import numpy as np
 from edgewise.calibrate.fit import Logistic, fit_logistic
 from edgewise.decide.calibration import FORMAT
 from edgewise.local.backend import VisionBackend
-from edgewise.types.pictures import Sight
+from edgewise.types.replies import Sight
 from edgewise.vision.answers import (
     row_features,
     rows_of,
