@@ -47,8 +47,7 @@ from edgewise.cloud.providers import (
 from edgewise.cloud.redact import GuardedCloud, Redactor
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT, Calibration, Kind
-from edgewise.decide.policy import Pace
-from edgewise.decide.session import CacheRates, Sessions
+from edgewise.decide.policy import CacheRates, Pace, Sessions
 from edgewise.errors import InvalidRequest, LocalError, ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import (
     CallBackend,

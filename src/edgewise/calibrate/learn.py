@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from edgewise.calibrate.metrics import auroc
 from edgewise.decide.calibration import RiskRow, Score
-from edgewise.decide.decisions import features_of
-from edgewise.decide.learnt import (
+from edgewise.decide.decisions import (
     LearntQuestion,
     Reads,
+    features_of,
     key_of,
     learnt_calibration,
     terms_of,

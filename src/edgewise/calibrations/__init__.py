@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibration
-from edgewise.decide.learnt import LearntQuestion, key_of, read_learnt
+from edgewise.decide.decisions import LearntQuestion, key_of, read_learnt
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings

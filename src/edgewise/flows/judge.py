@@ -17,8 +17,7 @@ from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
-from edgewise.decide.decisions import confidence_of
-from edgewise.decide.learnt import LearntQuestion
+from edgewise.decide.decisions import LearntQuestion, confidence_of
 from edgewise.decide.policy import (
     Capacity,
     Misfit,

@@ -17,7 +17,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.decide.workload import Evidence, Verdict
+from edgewise.decide.families import Evidence, Verdict
 from edgewise.errors import InvalidRequest, LedgerError
 from edgewise.record.ledger import Answer, Book
 from edgewise.record.report import Judge, Said, Workload

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.bridge import Cancellation
-from edgewise.decide.session import find_chore
+from edgewise.decide.policy import find_chore
 from edgewise.engine import run
 from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
 from edgewise.local.backend import Described

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from edgewise.calibrate.learn import learn_question
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
 from edgewise.decide.calibration import RiskRow, Score
-from edgewise.decide.decisions import ANSWER, FEATURES, features_of
-from edgewise.decide.learnt import nearness
+from edgewise.decide.decisions import ANSWER, FEATURES, features_of, nearness
 from edgewise.decide.policy import GRID, find_threshold
 from edgewise.types.answers import LabelReading
 from edgewise.types.messages import Question
