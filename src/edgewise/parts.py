@@ -24,8 +24,7 @@ from urllib.parse import urlsplit
 
 from edgewise import plugins
 from edgewise.calibrations import calibration_of, files_of, model_key
-from edgewise.cloud.breaker import Breaker, SharedBreaker
-from edgewise.cloud.door import Door, Lane
+from edgewise.cloud.door import Breaker, Door, Lane, SharedBreaker
 from edgewise.cloud.personal_data import Finder
 from edgewise.cloud.provider import (
     BudgetGuard,
@@ -80,8 +79,7 @@ from edgewise.local.store import (
     split_runtime,
     with_projector,
 )
-from edgewise.monitor.drift import DriftWatch, Steer
-from edgewise.monitor.verdicts import Verdicts
+from edgewise.monitor.drift import DriftWatch, Steer, Verdicts
 from edgewise.record.ledger import (
     Answer,
     Book,

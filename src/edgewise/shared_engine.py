@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from typing_extensions import override
 
 from edgewise.bridge import Cancellation, current
-from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.door import Door
+from edgewise.cloud.door import Breaker, Door
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import Cancelled, CloudClosed, DeviceBusy, GenerationFailed
