@@ -1,4 +1,4 @@
-"""The door: the only place where requests leave the device."""
+"""The door: the only place where requests leave the device; and the breaker before each cloud."""
 
 from __future__ import annotations
 

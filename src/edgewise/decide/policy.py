@@ -1,4 +1,4 @@
-"""Where a request starts, where it may go from there, and which threshold applies to it.
+"""Where a request starts, where it may go, which threshold applies, where a conversation stays.
 
 A policy is a function from a `Question` to a `Plan`. The four built-in ones are registered as entry
 points, like anybody else's (docs/guide/extending.md).

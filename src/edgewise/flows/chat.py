@@ -36,8 +36,7 @@ from edgewise.decide.policy import (
 )
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, route
-from edgewise.grammar.check import CheckedText, check_answer
-from edgewise.grammar.told import tell
+from edgewise.grammar.check import CheckedText, check_answer, tell
 from edgewise.local.backend import UNFINISHED, ChatBackend, TokenStream, guarded
 from edgewise.types.messages import Request, Source, ToolCall, is_below
 from edgewise.types.replies import (

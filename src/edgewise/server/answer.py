@@ -1,4 +1,4 @@
-"""Answers a chat request of any API, whole or streamed: read, route, run, write, note."""
+"""Answers a chat request of any API, whole, streamed or forwarded: read, run, write, note."""
 
 from __future__ import annotations
 
