@@ -461,7 +461,7 @@ def decide(
     """The answers to typed questions about a state."""
     from edgewise.decide.decisions import DECIDE
     from edgewise.flows import judge as flow
-    from edgewise.local.label_reader import LabelReader
+    from edgewise.flows.judge import LabelReader
 
     given = checked(options, DecideOptions)
     asked = as_questions(questions)

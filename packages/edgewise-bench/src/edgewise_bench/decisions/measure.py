@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgewise.flows.judge import read_question
 from edgewise.local.backend import ChatBackend
-from edgewise.local.label_reader import read_question
 from edgewise.parts import Parts
 from edgewise.settings import Settings
 from edgewise.tasks import space_of

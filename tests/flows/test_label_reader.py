@@ -11,8 +11,8 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.flows.judge import LabelReader, write
 from edgewise.local.backend import TokenStream
-from edgewise.local.label_reader import LabelReader, write
 from edgewise.local.llama_cpp import LlamaLoop
 from edgewise.local.store import InstalledModel
 from edgewise.requests import as_questions
