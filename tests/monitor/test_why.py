@@ -14,7 +14,7 @@ import pytest
 from edgewise import Engine, Settings, Tool
 from edgewise.calibrations import find_document, own_path
 from edgewise.errors import EdgewiseError
-from edgewise.monitor.drift import (
+from edgewise.monitor.why import (
     explain_reply,
     explain_row,
     known_today,

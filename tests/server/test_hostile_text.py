@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.monitor import drift
+from edgewise.monitor import why
 from edgewise.record import rows
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
 from tests.server.conftest import Serving
@@ -45,7 +45,7 @@ def masked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Masked]:
         seen.note(text)
         return mask(text)
 
-    for module in (rows, drift):
+    for module in (rows, why):
         monkeypatch.setattr(module, "mask_secrets", noting)
     yield seen
     assert seen.threads, "nothing was masked at all"

@@ -22,7 +22,8 @@ from typing_extensions import TypedDict
 import edgewise
 from edgewise.errors import EdgewiseError
 from edgewise.local.models import needed_bytes
-from edgewise.monitor.drift import Outlook, explain_row
+from edgewise.monitor.drift import Outlook
+from edgewise.monitor.why import explain_row
 from edgewise.record.report import By, ProviderSpend, Report, parse_since, usage_csv
 from edgewise.record.report import Stretch as StretchRow
 from edgewise.server.access import Served
