@@ -52,8 +52,10 @@ def misfit_codes() -> set[str]:
     """Codes that also occur behind `handoff_` and `signalled_`."""
     found = {"no_local_model"}  # made from an exception's code
     tree = ast.parse(MODULES["edgewise.decide.policy"].read_text("utf-8"))
-    # Where the application routes, time is no reason: neither looks at anything.
-    parts = [p for p in tree.body if getattr(p, "name", "") not in ("Pace", "find_queue")]
+    # Where the application routes, neither time nor an earlier turn is a reason: none of these
+    # looks at anything.
+    others = ("Pace", "find_queue", "Sessions", "find_no_progress")
+    parts = [part for part in tree.body if getattr(part, "name", "") not in others]
     for node in (node for part in parts for node in ast.walk(part)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Misfit":
             found |= texts(node.args[0])

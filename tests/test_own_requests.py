@@ -19,7 +19,7 @@ import pytest
 
 from edgewise import AsyncEngine, Engine, Settings
 from edgewise.errors import InvalidRequest, LedgerUnavailable
-from edgewise.monitor.verdicts import FRESH_S, Verdicts
+from edgewise.monitor.drift import FRESH_S, Verdicts
 from edgewise.record.ledger import Ledger
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, word_tokens
 from edgewise.types.replies import Finished, Reply, TextDelta

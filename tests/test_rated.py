@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from edgewise import Engine, parts
 from edgewise.calibrate import rows
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.calibrations import calibration_of
 from edgewise.decide.calibration import CHAT
 from edgewise.local.backend import DeviceFacts, TokenStream

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from edgewise.errors import InvalidRequest
 from edgewise.grammar.answers import compile_answer
-from edgewise.grammar.check import check_answer
-from edgewise.grammar.told import tell
+from edgewise.grammar.check import check_answer, tell
 from edgewise.requests import as_response_format
 from edgewise.types.messages import ResponseFormat
 

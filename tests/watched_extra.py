@@ -89,7 +89,7 @@ def embed() -> None:
 def microphone() -> None:
     """No machine of ours has a microphone: what is asked for is the clear error, or an open one."""
     from edgewise.errors import NoMicrophone
-    from edgewise.speech.microphone import open_microphone
+    from edgewise.speech.audio import open_microphone
 
     missing = find_library("portaudio") is None
     with contextlib.suppress(NoMicrophone), open_microphone():
@@ -242,7 +242,7 @@ def vision() -> None:
 
     from edgewise import Engine, Settings
     from edgewise.documents import pages_as_pictures
-    from edgewise.types.pictures import SeenReply
+    from edgewise.types.replies import SeenReply
     from tests.pictures import page
 
     scan = io.BytesIO()

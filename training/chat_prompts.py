@@ -27,7 +27,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.builtin import SYSTEMS, family_of, make_builtin_questions
 from edgewise_bench.questions.public import FIRM, read_public_questions
 from training.trace_files import read_rows

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calibrate.answers import is_right
+from edgewise.calibrate.rows import is_right
 from edgewise.decide.calibration import Meter, read_head
 from edgewise.local.llama_api import load_api
 from edgewise.types.replies import Finish, Token

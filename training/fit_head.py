@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.calibrate.answers import Question, is_right
 from edgewise.calibrate.fit import KIND_FOLDS, folds_of, kept_share
+from edgewise.calibrate.rows import Question, is_right
 from edgewise.decide.calibration import Meter, Reading
 from edgewise.types.replies import Token
 from training.trace_files import CLIP, EARLY, STEPS, read_rows

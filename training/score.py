@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgewise.calibrate.answers import Call, exact, value_matches
+from edgewise.calibrate.rows import Call, exact, value_matches
 from edgewise.calls.prompt import MalformedAnswer, read_reply
 from edgewise.grammar.tools import ASK
 from edgewise_bench.calls.scores import call_matches, f1

@@ -47,16 +47,14 @@ _MODULES = {
     "edgewise.types.answers": "Answer Answers DecideOptions",
     "edgewise.types.embeddings": "EmbedOptions Embeddings Hit IndexReport Passage",
     "edgewise.types.messages": (
-        "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
-        "MessageDict "
-        "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool "
-        "ToolCall ToolLike Word"
+        "Audio AudioLike CallOptions ChatOptions Choice Described Image ImageLike "
+        "ListenOptions Message MessageDict QuestionLike RequestOptions ResponseFormat "
+        "ResponseFormatLike RunnableTool Score SpeechOptions State Tool ToolCall ToolLike Word "
+        "YesNo"
     ),
-    "edgewise.types.pictures": "Line SeenReply Sight Thing",
-    "edgewise.types.questions": "Choice Described QuestionLike Score State YesNo",
     "edgewise.types.replies": (
-        "Attempt CallReply Complaint Decision Event Finished Intent Reply Switched TextDelta "
-        "Token ToolResult Usage"
+        "Attempt CallReply Complaint Decision Event Finished Intent Line Reply SeenReply Sight "
+        "Switched TextDelta Thing Token ToolResult Usage"
     ),
     "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance",
 }

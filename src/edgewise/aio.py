@@ -42,13 +42,13 @@ from edgewise.types.messages import (
     ImageLike,
     ListenOptions,
     Message,
+    QuestionLike,
     RequestOptions,
     SpeechOptions,
+    State,
     ToolLike,
 )
-from edgewise.types.pictures import SeenReply
-from edgewise.types.questions import QuestionLike, State
-from edgewise.types.replies import CallReply, Event, Parsed, Reply, ToolResult
+from edgewise.types.replies import CallReply, Event, Parsed, Reply, SeenReply, ToolResult
 from edgewise.types.transcripts import LiveUpdate, Transcript
 
 MOST_WAITING = 1024  # requests before a local model; more are refused with DeviceBusy

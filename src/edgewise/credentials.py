@@ -18,7 +18,7 @@ from edgewise.errors import SettingsError
 
 Place = Literal["keyring", "file"]
 SERVICE = "edgewise"
-LOCK_S = 10.0  # for another process to write its key
+LOCK_S = 10.0  # for another process to write the file
 
 
 class Credentials:
@@ -44,11 +44,11 @@ class Credentials:
         """Store a key and return where it went. Without a keyring, the file is used."""
         key = plausible_key(name, key)
         place: Place = "keyring" if prefer == "keyring" and _to_keyring(name, key) else "file"
-        with self._alone():
+        with alone(self.path):
             entries = self._read()
             before = entries.get(name, {}).get("in")
             entries[name] = {"in": place} if place == "keyring" else {"in": place, "key": key}
-            self._write(entries)
+            write_private(self.path, entries)
         if place == "file" and before == "keyring":
             _forget_in_keyring(name)  # the old key must not outlive the new one
         return place
@@ -56,29 +56,15 @@ class Credentials:
     def remove(self, name: str) -> bool:
         if name not in self._read():
             return False
-        with self._alone():
+        with alone(self.path):
             entries = self._read()
             entry = entries.pop(name, None)
             if entry is None:
                 return False
-            self._write(entries)
+            write_private(self.path, entries)
         if entry["in"] == "keyring":
             _forget_in_keyring(name)
         return True
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Between reading the file and writing it, no other process does."""
-        from filelock import FileLock, Timeout  # noqa: PLC0415 - only `auth` needs it
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_S, mode=0o600):
-                yield
-        except Timeout as error:
-            raise SettingsError(f"{self.path} is being written by another process") from error
-        except OSError as error:
-            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def open_to_others(self) -> bool:
         """Whether other users of this machine may read the file."""
@@ -102,19 +88,34 @@ class Credentials:
                 "delete it and store the keys again"
             ) from None
 
-    def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Created unreadable to others: a chmod afterwards would come a moment too late.
-            descriptor, temporary = tempfile.mkstemp(prefix="keys-", dir=self.path.parent)
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(entries, file, indent=2)
-                os.replace(temporary, self.path)
-            finally:
-                Path(temporary).unlink(missing_ok=True)
-        except OSError as error:
-            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Between reading the file and writing it, no other process does."""
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - only who writes needs it
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(path.with_suffix(".lock"), timeout=LOCK_S, mode=0o600):
+            yield
+    except Timeout as error:
+        raise SettingsError(f"{path} is being written by another process") from error
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_private(path: Path, data: Mapping[str, Any]) -> None:
+    """All of it or nothing, in a file that only its user can read. For who is `alone`."""
+    # Created unreadable to others: a chmod afterwards would come a moment too late.
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def plausible_key(name: str, key: str) -> str:

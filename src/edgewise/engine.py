@@ -36,13 +36,13 @@ from edgewise.types.messages import (
     Execute,
     ImageLike,
     ListenOptions,
+    QuestionLike,
     Request,
     RequestOptions,
     SpeechOptions,
+    State,
     ToolLike,
 )
-from edgewise.types.pictures import SeenReply
-from edgewise.types.questions import QuestionLike, State
 from edgewise.types.replies import (
     Attempt,
     CallReply,
@@ -50,6 +50,7 @@ from edgewise.types.replies import (
     Finished,
     Parsed,
     Reply,
+    SeenReply,
     Switched,
     TextDelta,
 )

@@ -27,8 +27,7 @@ from edgewise.folder_search import FolderIndex, index_path
 from edgewise.requests import image_at
 from edgewise.types.answers import shown_value
 from edgewise.types.messages import RequestOptions
-from edgewise.types.pictures import SeenReply
-from edgewise.types.replies import Event, Finished, Reply, TextDelta
+from edgewise.types.replies import Event, Finished, Reply, SeenReply, TextDelta
 
 try:
     import uvicorn

@@ -24,8 +24,7 @@ from urllib.parse import urlsplit
 
 from edgewise import plugins
 from edgewise.calibrations import calibration_of, files_of, model_key
-from edgewise.cloud.breaker import Breaker, SharedBreaker
-from edgewise.cloud.door import Door, Lane
+from edgewise.cloud.door import Breaker, Door, Lane, SharedBreaker
 from edgewise.cloud.personal_data import Finder
 from edgewise.cloud.provider import (
     BudgetGuard,
@@ -47,8 +46,7 @@ from edgewise.cloud.providers import (
 from edgewise.cloud.redact import GuardedCloud, Redactor
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT, Calibration, Kind
-from edgewise.decide.policy import Pace
-from edgewise.decide.session import CacheRates, Sessions
+from edgewise.decide.policy import CacheRates, Pace, Sessions
 from edgewise.errors import InvalidRequest, LocalError, ModelNotFound, SettingsError, StoreError
 from edgewise.local.backend import (
     CallBackend,
@@ -81,8 +79,7 @@ from edgewise.local.store import (
     split_runtime,
     with_projector,
 )
-from edgewise.monitor.drift import DriftWatch, Steer
-from edgewise.monitor.verdicts import Verdicts
+from edgewise.monitor.drift import DriftWatch, Steer, Verdicts
 from edgewise.record.ledger import (
     Answer,
     Book,

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from typing_extensions import override
 
 from edgewise.bridge import Cancellation, current
-from edgewise.cloud.breaker import Breaker
-from edgewise.cloud.door import Door
+from edgewise.cloud.door import Breaker, Door
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine
 from edgewise.errors import Cancelled, CloudClosed, DeviceBusy, GenerationFailed
@@ -41,8 +40,7 @@ from edgewise.requests import Prompt
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Task
-from edgewise.types.pictures import Sight
-from edgewise.types.replies import Attempt, Finish, watched
+from edgewise.types.replies import Attempt, Finish, Sight, watched
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:

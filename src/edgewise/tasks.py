@@ -45,14 +45,15 @@ from edgewise.types.messages import (
     HearingOptions,
     ListenOptions,
     Message,
+    Question,
+    QuestionLike,
     Request,
     SpeechOptions,
+    State,
     ToolCall,
     Word,
 )
-from edgewise.types.pictures import SeenReply
-from edgewise.types.questions import Question, QuestionLike, State
-from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, ToolResult
+from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, SeenReply, ToolResult
 from edgewise.types.transcripts import Transcript
 
 if TYPE_CHECKING:
@@ -460,7 +461,7 @@ def decide(
     """The answers to typed questions about a state."""
     from edgewise.decide.decisions import DECIDE
     from edgewise.flows import judge as flow
-    from edgewise.local.label_reader import LabelReader
+    from edgewise.flows.judge import LabelReader
 
     given = checked(options, DecideOptions)
     asked = as_questions(questions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calibrate.answers import AnyOf, Question, Rule, exact, is_right, value_matches
+from edgewise.calibrate.rows import AnyOf, Question, Rule, exact, is_right, value_matches
 from edgewise.decide.compare_answers import normalise
 
 CAPITAL = Question(

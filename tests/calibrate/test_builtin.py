@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgewise.calibrate.answers import Question
 from edgewise.calibrate.builtin import (
     AnsweredQuestion,
     Outcome,
@@ -20,6 +19,7 @@ from edgewise.calibrate.builtin import (
     layer_to_read,
     summary,
 )
+from edgewise.calibrate.rows import Question
 from edgewise.calibrate.traces import request_of
 from edgewise.decide.calibration import CHAT, Meter, parse_calibration
 from edgewise.errors import InvalidRequest

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.calibrate.answers import is_right
-from edgewise.calibrate.rows import read_labelled
+from edgewise.calibrate.rows import is_right, read_labelled
 from edgewise.errors import InvalidRequest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "labelled_questions.jsonl"

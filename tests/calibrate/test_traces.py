@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.calibrate.traces import collect_traces
 from edgewise.decide.calibration import Head
 from edgewise.local.backend import TokenStream

@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgewise.calls.check import call_features
-from edgewise.calls.formats import FORMATS
-from edgewise.calls.function_gemma import CALL, CALL_END, ESCAPE, NOTATION, RESPONSE, TRIGGER
+from edgewise.calls.formats import (
+    ESCAPE,
+    FORMATS,
+    GEMMA_NOTATION,
+    RESPONSE,
+    TRIGGER,
+)
+from edgewise.calls.formats import GEMMA_CALL as CALL
+from edgewise.calls.formats import GEMMA_CALL_END as CALL_END
 from edgewise.calls.parse import repair
 from edgewise.calls.prompt import Told, parse_answer, render_answer
 from edgewise.types.messages import Message, Tool, ToolCall
@@ -332,6 +339,6 @@ def test_a_draft_is_spelled_as_it_would_be_written() -> None:
 
 def test_values_are_spelled_between_escapes() -> None:
     value = {"b": [1, True, None, "x"], "a": {"dc:title": "y"}}
-    assert NOTATION.spelled(value) == (
+    assert GEMMA_NOTATION.spelled(value) == (
         f"{{a:{{{ESCAPE}dc:title{ESCAPE}:{ESCAPE}y{ESCAPE}}},b:[1,true,null,{ESCAPE}x{ESCAPE}]}}"
     )

@@ -14,7 +14,7 @@ import pytest
 
 from edgewise import parts
 from edgewise.calibrate.rows import builtin_calls, builtin_questions
-from edgewise.calls.function_gemma import FunctionGemma
+from edgewise.calls.formats import FunctionGemma
 from edgewise.calls.prompt import render_answer
 from edgewise.cli import calibrate
 from edgewise.engine import Engine

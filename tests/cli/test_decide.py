@@ -13,7 +13,7 @@ import pytest
 from edgewise.cli.decide import read_questions
 from edgewise.errors import InvalidRequest
 from edgewise.testing import ScriptedBackend
-from edgewise.types.questions import Choice, Score, YesNo
+from edgewise.types.messages import Choice, Score, YesNo
 from tests.cli.conftest import Run
 
 SURE: dict[str, Any] = {

@@ -26,8 +26,7 @@ from edgewise.errors import (
     CloudRejected,
 )
 from edgewise.testing import Answer, Cut, Empty, LoopbackCloud, Malformed, Scripted, Silence, Status
-from edgewise.types.messages import Message, Request
-from edgewise.types.questions import Choice, Question, Score, YesNo
+from edgewise.types.messages import Choice, Message, Question, Request, Score, YesNo
 from edgewise.types.replies import Judged
 from tests.cloud.adapter_cases import KEY, Reader, finish_of, open_adapter
 

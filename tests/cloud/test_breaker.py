@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.cloud.breaker import FAILURES_TO_OPEN, LONGEST_COOLDOWN_S, Breaker, Permit
+from edgewise.cloud.door import FAILURES_TO_OPEN, LONGEST_COOLDOWN_S, Breaker, Permit
 from edgewise.errors import (
     CloudAuthFailed,
     CloudCut,

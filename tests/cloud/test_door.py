@@ -22,10 +22,10 @@ from PIL import PngImagePlugin
 from typing_extensions import override
 
 from edgewise import Engine, Settings
-from edgewise.cloud.breaker import Breaker
 from edgewise.cloud.conversation import TOKENS_PER_IMAGE, estimated_input_tokens
 from edgewise.cloud.door import (
     PAUSE_S,
+    Breaker,
     Door,
     Lane,
     count_tokens,

@@ -49,8 +49,8 @@ from edgewise.testing import (
     ScriptedTranscriber,
     SeenRequest,
     Status,
+    loopback_cloud,
 )
-from edgewise.testing.loopback_cloud import server
 from edgewise.testing.scripted import heard
 from edgewise.types.messages import (
     KINDS,
@@ -104,8 +104,8 @@ class Wiretap:
 
 @pytest.fixture
 def wiretap(monkeypatch: pytest.MonkeyPatch) -> Wiretap:
-    tap, read = Wiretap(), server.read_request
-    monkeypatch.setattr(server, "read_request", lambda stream: read(tap.tapped(stream)))
+    tap, read = Wiretap(), loopback_cloud.read_request
+    monkeypatch.setattr(loopback_cloud, "read_request", lambda stream: read(tap.tapped(stream)))
     return tap
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.decide.session import (
+from edgewise.decide.policy import (
     CACHED_S,
     LEAST_CACHED,
     MOST_KNOWN,

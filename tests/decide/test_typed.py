@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgewise.decide.typed import RequestWords, TypedValue, far_off, find_values, read_typed
+from edgewise.decide.gate import RequestWords, TypedValue, far_off, find_values, read_typed
 from edgewise.testing import word_tokens
 from edgewise.types.replies import Token
 

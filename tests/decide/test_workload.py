@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from edgewise.decide.workload import (
+from edgewise.decide.families import (
     GRID,
     STARTS,
     Evidence,

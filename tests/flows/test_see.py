@@ -26,13 +26,15 @@ from edgewise.flows.chat import ChatNeeds
 from edgewise.local.backend import ChatBackend, DeviceFacts, VisionBackend
 from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Image, Message, Request, ResponseFormat
-from edgewise.types.pictures import (
+from edgewise.types.replies import (
+    Attempt,
+    Finished,
     Line,
     SeenReply,
     Sight,
+    Switched,
     Thing,
 )
-from edgewise.types.replies import Attempt, Finished, Switched
 from tests.flows.clouds import PlayedCloud
 
 CALIBRATION = Calibration(

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from edgewise.grammar.answers import compile_answer
-from edgewise.grammar.told import LEAD, MOST_CHARACTERS, tell
+from edgewise.grammar.check import LEAD, MOST_CHARACTERS, tell
 
 
 class Leg(BaseModel):

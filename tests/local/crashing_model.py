@@ -25,8 +25,7 @@ from edgewise.errors import ContextExceeded
 from edgewise.local.backend import CallToWrite, DeviceFacts, TokenStream
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, Word
-from edgewise.types.pictures import Line, Sight, Thing
-from edgewise.types.replies import Finish, Token
+from edgewise.types.replies import Finish, Line, Sight, Thing, Token
 from edgewise.types.transcripts import Heard
 
 FACTS = DeviceFacts(

@@ -45,8 +45,7 @@ from edgewise.local.llama_cpp import open_backend as open_llama
 from edgewise.local.store import InstalledModel
 from edgewise.parts import open_backend
 from edgewise.settings import Settings
-from edgewise.types.messages import Message, Request, ResponseFormat, RunnableTool
-from edgewise.types.questions import Choice
+from edgewise.types.messages import Choice, Message, Request, ResponseFormat, RunnableTool
 from edgewise.types.replies import Finish, Token
 from tests.local.crashing_model import CrashingSenses, open_crashing, open_senses
 

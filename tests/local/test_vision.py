@@ -12,7 +12,7 @@ from edgewise.errors import ModelNotFound
 from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
 from edgewise.local.store import InstalledModel, ModelStore
 from edgewise.local.vision import LEAST_SCORE, ObjectFinder, TextReader, _Reading
-from edgewise.types.pictures import Line
+from edgewise.types.replies import Line
 from edgewise.vision.answers import rows_of
 from edgewise.vision.question import CLASSES
 from tests.conftest import MODELS_DIR

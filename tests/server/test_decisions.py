@@ -12,7 +12,7 @@ import pytest
 from edgewise.record.ledger import Ledger
 from edgewise.server.decisions import wire_confidence
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
-from edgewise.types.questions import Choice, Score, YesNo
+from edgewise.types.messages import Choice, Score, YesNo
 from tests.server.conftest import Serving
 from tests.server.served import Served
 

@@ -31,8 +31,7 @@ from edgewise.testing import (
     word_tokens,
 )
 from edgewise.types.messages import Request
-from edgewise.types.pictures import Line, Sight
-from edgewise.types.replies import Token
+from edgewise.types.replies import Line, Sight, Token
 from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import Served, wait_until

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from edgewise.errors import ExtraMissing, NoMicrophone
-from edgewise.speech.audio import RATE
-from edgewise.speech.microphone import MOST_WAITING, open_microphone
+from edgewise.speech.audio import MOST_WAITING, RATE, open_microphone
 
 
 class PortAudioError(Exception):

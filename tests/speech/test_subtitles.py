@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 
-from edgewise.speech.subtitles import LINE, LONGEST_S, as_srt, as_vtt, cues
+from edgewise.speech.words import LINE, LONGEST_S, as_srt, as_vtt, cues
 from edgewise.types.messages import Word
 from edgewise.types.transcripts import Segment, text_of
 

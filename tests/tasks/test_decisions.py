@@ -14,7 +14,7 @@ import pytest
 from edgewise import Choice, Engine, InvalidRequest, SettingsError, YesNo
 from edgewise.calibrate.learn import learn_question
 from edgewise.calibrations import learnt_path, write_own
-from edgewise.decide.learnt import key_of, read_learnt
+from edgewise.decide.decisions import key_of, read_learnt
 from edgewise.record.ledger import Ledger
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend, ScriptedEmbedder

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from edgewise import Engine, Message, Settings, parts
-from edgewise.calls.formats import FORMATS
-from edgewise.calls.function_gemma import CALL, CALL_END, NOTATION, RESPONSE
+from edgewise.calls.formats import FORMATS, GEMMA_CALL, GEMMA_CALL_END, GEMMA_NOTATION, RESPONSE
 from edgewise.calls.parse import repair
 from edgewise.errors import ModelNotFound
 from edgewise.grammar.tools import write_grammar
@@ -193,11 +192,11 @@ def test_models_of_the_catalogue_that_know_tools_are_asked_in_their_own_format()
 def test_the_runtime_holds_a_model_to_its_own_format(tmp_path: Path) -> None:
     """Random weights, but real control tokens: they come as text, and a call is written."""
     path, spoken = tmp_path / "gemma.gguf", FORMATS["functiongemma"]
-    control = ["<escape>", CALL, CALL_END, RESPONSE]
+    control = ["<escape>", GEMMA_CALL, GEMMA_CALL_END, RESPONSE]
     write_tiny_qwen(path, template="<start_function_declaration>", special=control)
     model = with_call_format(ModelStore(tmp_path).find(path))
     # Words would be likelier than a call: there are more letters.
-    grammar = write_grammar("", [WEATHER], replace(NOTATION, nothing='"?"'))
+    grammar = write_grammar("", [WEATHER], replace(GEMMA_NOTATION, nothing='"?"'))
     device = LlamaLoop(model, threads=1, context_tokens=2048)
     try:
         stream = device.write_call(CallToWrite(spoken.prompt([WEATHER], "Hello"), grammar=grammar))

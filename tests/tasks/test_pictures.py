@@ -22,7 +22,7 @@ from edgewise.local import vision as vision_skills
 from edgewise.tasks import sees
 from edgewise.testing import LoopbackCloud, ScriptedBackend
 from edgewise.testing.scripted import SCRIPTED_FACTS
-from edgewise.types.pictures import SeenReply
+from edgewise.types.replies import SeenReply
 from tests.pictures import as_file, one_pixel, page
 
 RECEIPT = page("CORNER SHOP RECEIPT", "Milk  1.20", "Total  3.50", "Cash 5.00", "Change 1.50")

@@ -17,7 +17,7 @@ from training.fit_head import question_of
 from training.trace_files import read_rows
 from typing_extensions import override
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 
 ASKED = [
     Question(kind="capitals", prompt="Capital of Peru?", accepted=("Lima",), system="Be brief."),

@@ -9,7 +9,7 @@ import pytest
 from edgewise.errors import InvalidRequest
 from edgewise.requests import as_questions, as_state
 from edgewise.types.answers import Answer, Answers, value_of
-from edgewise.types.questions import Choice, Score, YesNo
+from edgewise.types.messages import Choice, Score, YesNo
 from edgewise.types.replies import Decision
 
 WIRE = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from edgewise.decide.calibration import Calibration, Measured, Score, ScoreMap
-from edgewise.types.pictures import (
+from edgewise.types.replies import (
     Line,
     Sight,
     Thing,

@@ -10,7 +10,7 @@ import pytest
 
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.errors import SettingsError
-from edgewise.types.pictures import (
+from edgewise.types.replies import (
     Line,
     Sight,
     Thing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from edgewise.types.pictures import (
+from edgewise.types.replies import (
     Box,
     Line,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.vision.sums import find_total, sums_of
+from edgewise.vision.answers import find_total, sums_of
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgewise.calibrate.answers import Question
 from edgewise.calibrate.fit import (
     FEATURES,
     KIND_FOLDS,
@@ -37,6 +36,7 @@ from edgewise.calibrate.report import (
     promises,
     refuse_few,
 )
+from edgewise.calibrate.rows import Question
 from edgewise.calibrate.traces import (
     Trace,
     key_of,

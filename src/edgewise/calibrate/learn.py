@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from edgewise.calibrate.metrics import auroc
 from edgewise.decide.calibration import RiskRow, Score
-from edgewise.decide.decisions import features_of
-from edgewise.decide.learnt import (
+from edgewise.decide.decisions import (
     LearntQuestion,
     Reads,
+    features_of,
     key_of,
     learnt_calibration,
     terms_of,
@@ -29,7 +29,7 @@ from edgewise.decide.learnt import (
 from edgewise.decide.policy import GRID
 from edgewise.errors import InvalidRequest
 from edgewise.types.answers import LabelReading
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 
 Numbers = npt.NDArray[np.float64]
 FOLDS = 10

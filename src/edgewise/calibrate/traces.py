@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
-from edgewise.calibrate.answers import Call, Question, exact, is_right
-from edgewise.calibrate.rows import LabelledCall, LabelledSound
+from edgewise.calibrate.rows import Call, LabelledCall, LabelledSound, Question, exact, is_right
 from edgewise.decide.calibration import Head, Meter, Reading
 from edgewise.decide.gate import decided_after
 from edgewise.engine import Engine

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgewise.decide.calibration import CHAT, Calibration, Kind, parse_calibration
-from edgewise.decide.learnt import LearntQuestion, key_of, read_learnt
+from edgewise.decide.decisions import LearntQuestion, key_of, read_learnt
 from edgewise.errors import SettingsError
 from edgewise.local.backend import DeviceFacts
 from edgewise.settings import Settings
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 from edgewise.types.replies import TRANSFER
 
 KindName = Literal["chat", "calls", "speech", "see", "decide"]

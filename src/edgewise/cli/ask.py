@@ -20,8 +20,7 @@ from edgewise.errors import InvalidRequest
 from edgewise.requests import image_at
 from edgewise.types.embeddings import Hit
 from edgewise.types.messages import Image
-from edgewise.types.pictures import SeenReply
-from edgewise.types.replies import Reply
+from edgewise.types.replies import Reply, SeenReply
 
 
 @click.command()

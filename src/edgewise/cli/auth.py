@@ -1,12 +1,16 @@
-"""`edgewise auth`: keys into the OS keyring or a file only you can read; never printed."""
+"""`edgewise auth`: providers' keys, never printed; `edgewise keys`: those of a server's clients."""
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.table import Table
 
 from edgewise import parts, plugins
 from edgewise.cli import options
@@ -15,8 +19,10 @@ from edgewise.cli.streams import printable
 from edgewise.cloud.provider import ChecksKeys, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import Provider
 from edgewise.credentials import Credentials, Place, plausible_key
-from edgewise.errors import CloudAuthFailed, CloudError
-from edgewise.settings import Settings
+from edgewise.errors import CloudAuthFailed, CloudError, SettingsError
+from edgewise.record.report import parse_since
+from edgewise.server.keys import KeyFile, StoredKey, expires_at
+from edgewise.settings import ROLES, Settings
 
 PLACES: dict[Place, str] = {"keyring": "the OS keyring", "file": "a file only you can read"}
 
@@ -208,3 +214,217 @@ def _read_key(row: Provider) -> str:
     if sys.stdin.isatty():
         return str(click.prompt(f"Key for {row.name} (not shown)", hide_input=True, err=True))
     return sys.stdin.readline()
+
+
+# -- edgewise keys: keys for a server's clients ----------------------------------------------------
+
+
+_SPAN = re.compile(r"[0-9]{1,6}\s*[smhdw]")
+
+
+@click.group()
+def keys() -> None:
+    """Make, list, rotate and revoke the keys of a server's clients.
+
+    \b
+    edgewise keys add wiki --budget '$2/day' --model auto --model 'local/*'
+    edgewise keys list
+    edgewise keys rotate wiki --keep-old 24h
+    edgewise keys revoke wiki
+
+    A key is shown once, when it is made; only its hash is kept, in a file that you alone can read.
+    A running server takes up a change within a second.
+    """
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="app",
+    show_default=True,
+    help="app asks, and sees its own figures; admin sees all; metrics only reads figures.",
+)
+@click.option("--expires", help="90d, or a UTC date like 2027-01-31.")
+@click.option(
+    "--policy",
+    "-p",
+    default="",
+    help="Of all its requests; one may only be stricter.",
+    shell_complete=options.complete_policies,
+)
+@click.option(
+    "--model", "models", multiple=True, help="Repeatable: a name it may ask for, with * and ?."
+)
+@click.option("--budget", "budgets", multiple=True, help="Repeatable: '$2/day', '$20/month'.")
+@click.option("--per-minute", "requests_per_minute", type=click.IntRange(0), help="Requests.")
+@click.option(
+    "--forwards-users", is_flag=True, help="It may say for whom it asks, as Open WebUI does."
+)
+@click.option(
+    "--user-budget",
+    "user_budgets",
+    multiple=True,
+    help="Repeatable: '$0.50/day' for each of its users, 'ann@x.example: $2/day' for one.",
+)
+@click.option(
+    "--group-budget", "group_budgets", multiple=True, help="Repeatable: the same for groups."
+)
+@options.personal
+@options.as_json
+def add(name: str, expires: str | None, as_json: bool, **given: Any) -> None:
+    """Make a key for the client NAME, and show it once.
+
+    NAME is the key's budget key: under it the client is counted in `edgewise ledger --by key`.
+
+    \b
+    edgewise keys add wiki --budget '$2/day'
+    edgewise keys add webui --forwards-users --user-budget '$0.50/day'
+    edgewise keys add prometheus --role metrics
+    """
+    rules = {rule: value for rule, value in given.items() if value}
+    if expires:
+        rules["expires"] = _moment(expires)
+    if rules.get("user_budgets") or rules.get("group_budgets"):
+        rules["forwards_users"] = True
+    settings = Settings.load()
+    if name in settings.server.keys:
+        raise SettingsError(f"[server.keys.{name}] in config.toml has this name")
+    secret = KeyFile(settings.config_dir).add(name, rules)
+    _show(name, secret, as_json)
+
+
+@keys.command()
+@click.argument("name")
+@click.option("--keep-old", default="", help="For so long the old key still counts: 24h, 7d.")
+@options.as_json
+def rotate(name: str, keep_old: str, as_json: bool) -> None:
+    """Give NAME another key, and show it once. Its rules and figures stay.
+
+    \b
+    edgewise keys rotate wiki --keep-old 24h
+    """
+    keep_s = _seconds(keep_old) if keep_old else 0.0
+    secret = KeyFile(Settings.load().config_dir).rotate(name, keep_s)
+    words = f"The old one counts for another {keep_old}." if keep_old else "The old one is void."
+    _show(name, secret, as_json, words)
+
+
+@keys.command()
+@click.argument("name")
+@options.as_json
+def revoke(name: str, as_json: bool) -> None:
+    """Take the key of NAME away. What it asked and spent stays in the ledger.
+
+    \b
+    edgewise keys revoke wiki
+    """
+    KeyFile(Settings.load().config_dir).revoke(name)
+    if as_json:
+        print_json({"revoked": name})
+    else:
+        console().say(f"The key of {name} counts no more.")
+
+
+@keys.command("list")
+@options.as_json
+def list_keys(as_json: bool) -> None:
+    """Show all keys: role, rules, when each ends and when it was last used. Never a secret.
+
+    \b
+    edgewise keys list
+    edgewise keys list --json | jq '.[] | select(.last_used == null) | .name'
+    """
+    settings = Settings.load()
+    file = KeyFile(settings.config_dir)
+    used = file.last_used()
+    rows = [_key_row(key, used) for key in file.read().values()]
+    rows += [
+        {
+            "name": name,
+            "role": rules.role,
+            "in": "config.toml",
+            "expires": rules.expires,
+            "last_used": None,
+            "old_until": None,
+            "rules": _rules(rules),
+        }
+        for name, rules in settings.server.keys.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 1))
+    for column in ("name", "role", "last used", "ends", "rules"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        ends = row["expires"] or "-"
+        if row["old_until"] is not None:
+            ends += f" (the old key {_when(row['old_until'])})"
+        rules = " · ".join(f"{name} {_words(value)}" for name, value in row["rules"].items())
+        last = "-" if row["last_used"] is None else _when(row["last_used"])
+        table.add_row(row["name"], row["role"], last, ends, rules or "-")
+    console().print(table if rows else "No keys yet. Make one: edgewise keys add NAME")
+
+
+def _key_row(key: StoredKey, used: dict[str, float]) -> dict[str, Any]:
+    times = [used[each.sha256] for each in key.secrets if each.sha256 in used]
+    now = time.time()
+    old = [each.until for each in key.secrets if each.until is not None and each.until > now]
+    ends = expires_at(key.rules)
+    return {
+        "name": key.name,
+        "role": key.rules.role,
+        "in": "server-keys.json",
+        "expires": key.rules.expires + (" (expired)" if ends is not None and ends <= now else ""),
+        "last_used": max(times, default=None),
+        "old_until": max(old, default=None),
+        "rules": _rules(key.rules),
+    }
+
+
+def _rules(rules: Any) -> dict[str, Any]:
+    """Those that are set, besides what has a column of its own."""
+    names = (
+        *("policy", "models", "budgets", "requests_per_minute", "cloud_every_s", "redact"),
+        *("private_kinds", "forwards_users", "user_budgets", "group_budgets"),
+    )
+    found = {name: getattr(rules, name) for name in names}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if value
+    }
+
+
+def _words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _show(name: str, secret: str, as_json: bool, words: str = "") -> None:
+    if as_json:
+        print_json({"name": name, "key": secret})
+        return
+    screen = console()
+    screen.say(f"The key of {name}. It is shown this once: ", (words, "dim") if words else "")
+    screen.say(secret, to_copy=True)
+
+
+def _seconds(text: str) -> float:
+    if not _SPAN.fullmatch(text.strip()):
+        raise click.UsageError(f"cannot read {text!r}: write 30m, 24h or 7d")
+    now = time.time()
+    return now - parse_since(text, now=now)
+
+
+def _moment(text: str) -> str:
+    """A date as it was written, or the moment after so much time."""
+    if not _SPAN.fullmatch(text.strip()):
+        return text.strip()
+    ends = datetime.fromtimestamp(time.time() + _seconds(text), UTC)
+    return ends.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))

@@ -21,8 +21,7 @@ from edgewise.requests import as_questions, as_state
 from edgewise.settings import Settings
 from edgewise.tasks import space_of
 from edgewise.types.answers import Answers, shown_value
-from edgewise.types.messages import ERROR_PROBABILITY, percent
-from edgewise.types.questions import Choice, Question, Score, YesNo
+from edgewise.types.messages import ERROR_PROBABILITY, Choice, Question, Score, YesNo, percent
 
 ALONE = "answer"  # what a question is called that was not given a name
 _file = click.Path(path_type=Path, allow_dash=True)

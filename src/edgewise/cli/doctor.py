@@ -33,8 +33,7 @@ from edgewise.local.catalogue import propose, read_machine, row_named
 from edgewise.local.llama_api import find_gpus, why_no_api
 from edgewise.local.quickest import read_choices
 from edgewise.local.store import ModelStore, release_of, runtime_named, split_runtime
-from edgewise.monitor.drift import DriftWatch, in_figures
-from edgewise.monitor.verdicts import Verdicts, in_words
+from edgewise.monitor.drift import DriftWatch, Verdicts, in_figures, in_words
 from edgewise.parts import Address, address_of, choose_model, open_server, runtime_in
 from edgewise.settings import DEFAULT_FUNCTION_MODEL, Settings
 from edgewise.types.messages import Message, Request, percent

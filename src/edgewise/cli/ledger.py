@@ -15,8 +15,7 @@ from edgewise.cli.render import Screen, confidence, console, dollars, millisecon
 from edgewise.cli.streams import printable
 from edgewise.decide.drift import Drift
 from edgewise.decide.explain import Explanation, Pull
-from edgewise.monitor.drift import DriftWatch
-from edgewise.monitor.verdicts import Outlook, Verdicts, in_words
+from edgewise.monitor.drift import DriftWatch, Outlook, Verdicts, in_words
 from edgewise.monitor.why import explain_row
 from edgewise.record.ledger import Book
 from edgewise.record.report import (

@@ -66,7 +66,7 @@ COMMANDS = {
     "feedback": ("edgewise.cli.ledger:feedback", "Say whether an answer was right."),
     "find": ("edgewise.cli.search:find", "Search a folder by meaning."),
     "index": ("edgewise.cli.search:index", "Read a folder, so that find can search it."),
-    "keys": ("edgewise.cli.keys:keys", "Keys for a server's clients: make, list, rotate, revoke."),
+    "keys": ("edgewise.cli.auth:keys", "Keys for a server's clients: make, list, rotate, revoke."),
     "ledger": ("edgewise.cli.ledger:ledger", "Spend, share kept on the device, latency, reasons."),
     "listen": ("edgewise.cli.transcribe:listen", "Caption live what is being said."),
     "mcp": ("edgewise.cli.serve:mcp", "Be an MCP server: ask, call, decide, see and more."),

@@ -33,10 +33,8 @@ from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError
 from edgewise.flows.listen import HURRY_S, LiveTranscriber
 from edgewise.settings import Settings
-from edgewise.speech.audio import RATE, open_sound
-from edgewise.speech.microphone import CHUNK_S, open_microphone
-from edgewise.speech.subtitles import as_srt, as_vtt
-from edgewise.speech.words import written
+from edgewise.speech.audio import CHUNK_S, RATE, open_microphone, open_sound
+from edgewise.speech.words import as_srt, as_vtt, written
 from edgewise.types.messages import Word
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript
 

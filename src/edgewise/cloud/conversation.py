@@ -17,12 +17,13 @@ from edgewise.types.messages import (
     Image,
     Message,
     Original,
+    Question,
     Request,
     Tool,
     ToolCall,
     WireName,
+    text_of,
 )
-from edgewise.types.questions import Question, text_of
 from edgewise.types.replies import Finish, FinishReason
 
 # Rough estimates: used only to say how many tokens it was if a provider does not.

@@ -27,8 +27,15 @@ from edgewise.cloud.http import (
 from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import row_for
 from edgewise.errors import CloudMalformed, CloudRejected
-from edgewise.types.messages import Message, Request, ResponseFormat
-from edgewise.types.questions import Choice, Question, YesNo, text_of
+from edgewise.types.messages import (
+    Choice,
+    Message,
+    Question,
+    Request,
+    ResponseFormat,
+    YesNo,
+    text_of,
+)
 from edgewise.types.replies import Finish, Judged
 
 Chances = dict[str, dict[str, float]]

@@ -23,8 +23,18 @@ from typing import Any
 from edgewise.cloud.personal_data import Finder, Found, find, joined
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.errors import CloudClosed, CloudError, EdgewiseError
-from edgewise.types.messages import KINDS, Message, Original, Request, Tool, ToolCall
-from edgewise.types.questions import Choice, Question, Score, YesNo
+from edgewise.types.messages import (
+    KINDS,
+    Choice,
+    Message,
+    Original,
+    Question,
+    Request,
+    Score,
+    Tool,
+    ToolCall,
+    YesNo,
+)
 from edgewise.types.replies import Attempt, Finish, Judged, Raw
 
 MOST_NESTING = 200  # of arguments and schemas; deeper ones stay on the device

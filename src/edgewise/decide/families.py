@@ -1,4 +1,4 @@
-"""For whom a calibration promises anything: families of questions, and who is a stranger to them.
+"""Which requests a calibration promises anything for: families of questions, and this workload.
 
 Rows of one family resemble each other, so many rows of few families prove little about another
 one. A calibration may hold `families`. Then a stated error is promised
@@ -20,13 +20,13 @@ import sys
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from edgewise.types.messages import Request
+from edgewise.types.messages import Learnt, Request
 
 BUCKETS = 4096  # that words and pairs of words are hashed into
 LONGEST = 4000  # characters: the beginning and the end of a longer text are read
@@ -314,3 +314,204 @@ def write_cells(cells: Mapping[str, Cell]) -> dict[str, list[Any]]:
         name: [cell.rows, " ".join(f"{kept} {wrong}" for kept, wrong in cell.counts)]
         for name, cell in cells.items()
     }
+
+
+# -- what this workload's own verdicts prove -------------------------------------------------------
+#
+# A workload is the requests of one key, app or profile. A calibration was measured on other
+# people's requests, and may promise too much or too little here; verdicts say what holds here.
+#
+# For each threshold of a fixed grid, one bets against "more than `error` of the answers above it
+# are wrong": a right answer wins a little, a wrong one loses much. If that sentence were true, the
+# capital would reach 1 / probability with at most that probability, at any moment (Ville's
+# inequality). So one may look after every verdict and stop when it suits. Testing begins at a few
+# starting points and goes on to lower thresholds while each is proven; the starting points share
+# the probability, the steps behind them cost nothing.
+#
+# What is asked may change. So the bets on "too much is wrong here" begin anew at every verdict,
+# each with a share of the capital; what they refute is no longer promised.
+
+
+_STEPS = range(18, -19, -1)  # quarters of a logit
+GRID = (*(1 / (1 + math.exp(-step / 4)) for step in _STEPS), 0.0)  # strictest first
+STARTS = ((GRID.index(1 / (1 + math.exp(-1.5))), 0.5), (GRID.index(0.5), 0.5))
+# Guesses of the true error, as shares of the stated one, and how much is bet on each. The stated
+# error may be too high (the proof) or too low (the disproof).
+BELOW = ((0.02, 0.5), (0.2, 0.3), (0.5, 0.2))
+ABOVE = ((1.5, 0.4), (2.0, 0.3), (4.0, 0.3))
+MOST_ERROR = 0.999  # a guess of 4 times 30 % is no share
+FEWEST_GUESSED = 10  # verdicts before their own share of mistakes counts more than the prior one
+
+
+class Verdict(NamedTuple):
+    """Whether a device's answer was right.
+
+    above  the answer was drawn by chance from all of at least this confidence: it says nothing of
+           lower thresholds; 0: from all answers
+    """
+
+    confidence: float
+    right: bool
+    above: float = 0.0
+
+
+class _Bets:
+    """The capital of several guesses about one threshold, as logarithms.
+
+    `anew`: 1/2 of it is bet from the first verdict on, 1/6 from the second, 1/12, 1/20, …
+    """
+
+    def __init__(
+        self, error: float, guesses: Sequence[tuple[float, float]], *, anew: bool = False
+    ) -> None:
+        self._shares = [math.log(stake) for _, stake in guesses]
+        self._stakes = [-math.inf] * len(guesses) if anew else list(self._shares)
+        self._anew, self._count = anew, 0
+        rates = [min(share * error, MOST_ERROR) for share, _ in guesses]
+        self._right = [math.log((1 - rate) / (1 - error)) for rate in rates]
+        self._wrong = [math.log(rate / error) for rate in rates]
+        self.most = 0.0  # the greatest logarithm of all capital so far; at first it is 1
+
+    def add(self, right: bool) -> None:
+        gains = self._right if right else self._wrong
+        if self._anew:
+            self._count += 1
+            fresh = -math.log(self._count * (self._count + 1))
+            self._stakes = [
+                _sum((stake, share + fresh))
+                for stake, share in zip(self._stakes, self._shares, strict=True)
+            ]
+        self._stakes = [stake + gain for stake, gain in zip(self._stakes, gains, strict=True)]
+        self.most = max(self.most, _sum(self._stakes))
+
+    def right_until(self, level: float) -> int:
+        """How many right verdicts in a row would bring the capital to this level."""
+        stakes, count = list(self._stakes), 0
+        while _sum(stakes) < level:
+            stakes = [stake + gain for stake, gain in zip(stakes, self._right, strict=True)]
+            count += 1
+        return count
+
+
+def _sum(logarithms: Sequence[float]) -> float:
+    """The logarithm of the sum."""
+    top = max(logarithms)
+    return top + math.log(math.fsum(math.exp(each - top) for each in logarithms))
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All verdicts on one workload, for one stated error."""
+
+    error: float
+    verdicts: int = 0
+    wrong: int = 0
+    _proofs: list[_Bets] = field(init=False)
+    _disproofs: list[_Bets] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._proofs = [_Bets(self.error, BELOW) for _ in GRID]
+        self._disproofs = [_Bets(self.error, ABOVE, anew=True) for _ in GRID]
+
+    def add(self, verdict: Verdict) -> None:
+        self.verdicts += 1
+        self.wrong += not verdict.right
+        # A promise may lie between two of the grid. What is drawn from its answers may refute it,
+        # and proves nothing of the lower one.
+        refuting = on_grid(verdict.above)
+        for threshold, proof, disproof in zip(GRID, self._proofs, self._disproofs, strict=True):
+            if verdict.above <= threshold <= verdict.confidence:
+                proof.add(verdict.right)
+            if refuting <= threshold <= verdict.confidence:
+                disproof.add(verdict.right)
+
+    def threshold(self, probability: float) -> float | None:
+        """The lowest at which at most `error` of the kept answers are wrong; None: none is proven.
+
+        That it is too low, now or at any moment before, has at most this probability. What was
+        proven and is refuted by what came later is proven no more.
+        """
+        lowest = -1
+        for start, share in STARTS:
+            level, at = -math.log(probability * share), start
+            while (
+                at < len(GRID)
+                and self._proofs[at].most >= level
+                and not self._refuted(at, probability)
+            ):
+                lowest, at = max(lowest, at), at + 1
+        return GRID[lowest] if lowest >= 0 else None
+
+    def refutes(self, threshold: float, probability: float) -> bool:
+        """Whether more than `error` of the answers above a threshold are wrong.
+
+        Saying so by mistake, now or at any moment before, has at most this probability.
+        """
+        return self._refuted(GRID.index(on_grid(threshold)), probability)
+
+    def _refuted(self, at: int, probability: float) -> bool:
+        return self._disproofs[at].most >= -math.log(probability)
+
+    def missing(self, probability: float) -> int:
+        """How many more right verdicts, all above a starting point, would prove something."""
+        return min(
+            self._proofs[start].right_until(-math.log(probability * share))
+            for start, share in STARTS
+        )
+
+    def learnt(self, probability: float) -> Learnt:
+        """All of it, for a request that states this error."""
+        return Learnt(
+            self.verdicts,
+            self.threshold(probability),
+            frozenset(each for at, each in enumerate(GRID) if self._refuted(at, probability)),
+            self.missing(probability),
+        )
+
+
+def on_grid(threshold: float) -> float:
+    """The strictest of the grid that is no stricter."""
+    return next(each for each in GRID if each <= threshold)
+
+
+def gather(verdicts: Iterable[Verdict], error: float) -> Evidence:
+    """In the order in which they came."""
+    evidence = Evidence(error)
+    for verdict in verdicts:
+        evidence.add(verdict)
+    return evidence
+
+
+def worth_judging(verdicts: Sequence[Verdict], error: float) -> float:
+    """The confidence above which a verdict teaches most, by the ones that came before.
+
+    Answers that will hardly ever be kept need no verdict. The calibration's confidences are moved
+    by what the verdicts say (one number, held back by a prior), and answers are judged from the
+    lowest threshold on at which about `error` of those judged so far would be wrong.
+    """
+    if len(verdicts) < FEWEST_GUESSED:
+        return 0.0
+    shift = _shift(verdicts)
+    chances = [(each.confidence, _chance(each.confidence, shift)) for each in verdicts]
+    lowest = GRID[STARTS[0][0]]
+    for threshold in GRID:
+        above = [1 - chance for confidence, chance in chances if confidence >= threshold]
+        if above and math.fsum(above) / len(above) <= 1.2 * error:
+            lowest = min(lowest, threshold)
+    return lowest
+
+
+def _shift(verdicts: Sequence[Verdict]) -> float:
+    """What is added to each logit: the most likely number, if about 1 is usual."""
+    shift = 0.0
+    for _ in range(8):
+        chances = [_chance(each.confidence, shift) for each in verdicts]
+        slope = math.fsum(each.right - p for each, p in zip(verdicts, chances, strict=True)) - shift
+        bend = math.fsum(p * (1 - p) for p in chances) + 1.0
+        shift += slope / bend
+    return shift
+
+
+def _chance(confidence: float, shift: float) -> float:
+    bounded = min(max(confidence, 0.001), 0.999)
+    return 1 / (1 + math.exp(-math.log(bounded / (1 - bounded)) - shift))

@@ -15,7 +15,15 @@ from typing_extensions import override
 
 from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration, Judged, Meter
-from edgewise.decide.gate import Gate, Read, RepetitionWatch, Verdict, repeats_a_turn
+from edgewise.decide.gate import (
+    Gate,
+    Read,
+    RepetitionWatch,
+    Verdict,
+    far_off,
+    read_typed,
+    repeats_a_turn,
+)
 from edgewise.decide.policy import (
     Capacity,
     Misfit,
@@ -26,11 +34,9 @@ from edgewise.decide.policy import (
     find_misfit,
     find_objective,
 )
-from edgewise.decide.typed import far_off, read_typed
 from edgewise.errors import ContextExceeded, GenerationFailed, LocalError, ModelNotFound
 from edgewise.flows.route import Draft, Flow, LocalAttempt, route
-from edgewise.grammar.check import CheckedText, check_answer
-from edgewise.grammar.told import tell
+from edgewise.grammar.check import CheckedText, check_answer, tell
 from edgewise.local.backend import UNFINISHED, ChatBackend, TokenStream, guarded
 from edgewise.types.messages import Request, Source, ToolCall, is_below
 from edgewise.types.replies import (

@@ -23,8 +23,7 @@ from edgewise.flows.chat import ChatNeeds, Retold, TextFlow
 from edgewise.flows.route import LocalAttempt, route
 from edgewise.local.backend import VisionBackend, guarded
 from edgewise.types.messages import Request
-from edgewise.types.pictures import SeenReply, Sight
-from edgewise.types.replies import Attempt, Event, Finish, Finished, Reply
+from edgewise.types.replies import Attempt, Event, Finish, Finished, Reply, SeenReply, Sight
 from edgewise.vision.answers import (
     SeenAnswer,
     answer_from,

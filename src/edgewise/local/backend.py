@@ -25,8 +25,7 @@ from edgewise.errors import EdgewiseError, GenerationFailed, place_of
 from edgewise.types.answers import LabelReading
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
-from edgewise.types.pictures import Sight
-from edgewise.types.replies import Finish, Token
+from edgewise.types.replies import Finish, Sight, Token
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:

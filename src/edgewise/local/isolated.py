@@ -66,8 +66,7 @@ from edgewise.local.model_process import (
 )
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, Tool, Word
-from edgewise.types.pictures import Line, Sight, Thing
-from edgewise.types.replies import Finish, Token, floats_in
+from edgewise.types.replies import Finish, Line, Sight, Thing, Token, floats_in
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:

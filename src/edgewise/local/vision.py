@@ -13,7 +13,7 @@ from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.local.backend import DeviceFacts, LazyModel, VisionBackend
 from edgewise.local.catalogue import GRAPH_TEXT, OBJECT_FINDER
 from edgewise.local.store import InstalledModel
-from edgewise.types.pictures import Box, Line, Sight, Thing
+from edgewise.types.replies import Box, Line, Sight, Thing
 from edgewise.vision.question import CLASSES
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from edgewise.errors import CloudError, EdgewiseError, ExtraMissing, LocalError,
 from edgewise.local.backend import EmbedBackend
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.store import ModelStore
-from edgewise.monitor.verdicts import Verdicts
+from edgewise.monitor.drift import Verdicts
 from edgewise.record.ledger import Book
 from edgewise.record.report import AUDIT_KEY, Audit
 from edgewise.settings import (

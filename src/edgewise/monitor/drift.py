@@ -1,29 +1,255 @@
-"""Watches for drift: now and then compares the ledger with the calibration.
+"""What holds for this workload: verdicts on its answers, drift, and budgets that last.
 
-Findings are noted in the ledger, logged once, and shown by `edgewise doctor`, `edgewise ledger` and
-/metrics. An answer never waits for it."""
+Now and then the ledger is compared with the calibration. Findings are noted in the ledger, logged
+once, and shown by `edgewise doctor`, `edgewise ledger` and /metrics. An answer never waits for it.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from typing_extensions import override
 
 from edgewise.decide.drift import MOST_ROWS, Audited, Drift, Reference, SeenConfidence, find_drift
 from edgewise.decide.drift import read_reference as parse_reference
-from edgewise.errors import LedgerError
-from edgewise.monitor.verdicts import Verdicts
+from edgewise.decide.families import Evidence, Verdict
+from edgewise.errors import InvalidRequest, LedgerError
 from edgewise.monitor.why import document_of
-from edgewise.record.ledger import Book, Every, Watcher
-from edgewise.record.report import Traffic
+from edgewise.record.ledger import Answer, Book, Every, Watcher
+from edgewise.record.report import Judge, Said, Traffic, Workload
 from edgewise.record.rows import Budget, BudgetState, Payer
 from edgewise.settings import Settings
-from edgewise.types.messages import Money, Request, Steering
-from edgewise.types.replies import TYPED, UNTYPED, Reply
+from edgewise.types.messages import Learnt, Money, Request, Steering, percent
+from edgewise.types.replies import TYPED, UNTYPED, Reply, is_verified
 
 _log = logging.getLogger("edgewise")
+
+
+# -- verdicts on answers ---------------------------------------------------------------------------
+#
+# A workload is the requests of one budget key: an app's key at the server, or the `budget_key` that
+# a request names. Requests without one are a workload too. Each calibration is judged for itself:
+# another model, or one that was fitted again, begins anew. One that was not measured on the model
+# that answers is shared by several: its confidences promise nothing, whatever verdicts say.
+
+
+HEARD_S = 5.0  # how old what is known may be; other processes write to the same ledger
+MOST_WORKLOADS = 256  # in memory: clients of a server without keys name what they like
+MOST_ERRORS = 16  # stated ones, of one workload
+TASKS = ("chat", "call")  # those whose answers are judged as a whole
+USUAL_ERROR = 0.10  # what an outlook is about if the settings state no risk
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read of one workload, and what it proves: by calibration and stated error."""
+
+    read_at: float
+    said: list[Said] = field(default_factory=list)
+    proven: dict[tuple[str, float], tuple[int, Evidence]] = field(default_factory=dict)
+
+    def take(self, said: list[Said], now: float) -> None:
+        """Newer rows. What was only added to, goes on; a verdict that was changed begins anew."""
+        self.read_at = now
+        start = next((at for at, each in enumerate(self.said) if said[:1] == [each]), None)
+        if start is None or self.said[start:] != said[: len(self.said) - start]:
+            self.proven.clear()
+            self.said = said
+        else:
+            self.said += said[len(self.said) - start :]
+
+    def evidence(self, calibration: str, error: float) -> Evidence:
+        done, evidence = self.proven.get((calibration, error)) or (0, Evidence(error))
+        for each in self.said[done:]:
+            # Without these it is the cloud's answer, or one that was shown before it was judged.
+            if each.calibration != calibration or each.confidence is None or each.above is None:
+                continue
+            evidence.add(Verdict(each.confidence, each.right, each.above))
+        if len(self.proven) >= MOST_ERRORS:
+            self.proven.clear()
+        self.proven[(calibration, error)] = len(self.said), evidence
+        return evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What can be promised to one workload, and what is missing."""
+
+    workload: Workload
+    wrong: int
+    error: float
+    learnt: Learnt
+
+    @property
+    def kept(self) -> float:
+        return self.workload.kept / self.workload.requests
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "workload": self.workload.name,
+            "task": self.workload.task,
+            "calibration": self.workload.calibration,
+            "requests": self.workload.requests,
+            "kept": self.kept,
+            "verdicts": self.learnt.verdicts,
+            "wrong": self.wrong,
+            "max_error": self.error,
+            "threshold": self.learnt.threshold,
+            "missing": self.learnt.missing,
+            "words": str(self),
+        }
+
+    @override
+    def __str__(self) -> str:
+        """As `doctor`, `why`, `ledger` and the dashboard say it."""
+        share, learnt = percent(self.error), self.learnt
+        today = f"today {percent(round(self.kept, 2))} of what is judged stays"
+        if learnt.threshold is not None:
+            proof = f"{learnt.verdicts:,} verdicts prove it from {learnt.threshold:.2f} on"
+            return f"{share} can be promised here: {proof}; {today}"
+        if learnt.refuted:
+            return (
+                f"{share} is not promised here: of {learnt.verdicts:,} verdicts {self.wrong:,} say "
+                f"wrong; {today}"
+            )
+        verdicts = "verdict" if learnt.missing == 1 else "verdicts"
+        return (
+            f"with {learnt.missing:,} more right {verdicts} {share} can be promised here; {today}"
+        )
+
+
+class Verdicts:
+    """Takes verdicts into the ledger, and says what those of a workload prove at this moment."""
+
+    def __init__(
+        self, settings: Settings, ledger: Book, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def say(self, request_id: str, right: bool, judged_by: Judge = "person") -> Said:
+        """Record a verdict on an answer.
+
+        Raises InvalidRequest if there is no such answer, LedgerError if nothing was recorded.
+        """
+        if not isinstance(right, bool):
+            raise InvalidRequest("right: expected True or False")
+        if not isinstance(request_id, str) or (row := self._ledger.get(request_id)) is None:
+            raise InvalidRequest("id: no such request")
+        if row["source"] == "none":
+            raise InvalidRequest("id: this request has no answer")
+        if row["private"] and not self._settings.learn_from_private:
+            raise InvalidRequest(
+                "id: this request is private, and nothing is learnt from those "
+                "(learn_from_private = true allows it)"
+            )
+        measured = row["source"] == "local" and row["task"] in TASKS
+        said = Said(
+            id=request_id,
+            workload=row["budget_key"],
+            task=row["task"],
+            calibration=row["calibration"],
+            confidence=row["confidence"] if measured else None,
+            above=row["kept_from"],
+            right=right,
+            judged_by=judged_by,
+        )
+        self._ledger.record_verdict(said)
+        with self._lock:
+            if said.workload in self._known:
+                self._known[said.workload].read_at = -HEARD_S
+        return said
+
+    def check(self, request: Request, reply: Answer, check: Callable[[Reply], bool]) -> Answer:
+        """The reply, after a program of the application has judged it.
+
+        The answer matters more than the verdict: what could not be recorded is said in the reply.
+        """
+        if reply.source == "none" or (request.private and not self._settings.learn_from_private):
+            return reply
+        right = check(reply)
+        if not isinstance(right, bool):
+            raise InvalidRequest("check: must return True or False")
+        if reply.unrecorded:
+            return reply
+        try:
+            self.say(reply.id, right, "check")
+        except LedgerError as error:
+            return replace(reply, unrecorded=f"the verdict: {error}")
+        return reply
+
+    def learnt(self, request: Request) -> Mapping[str, Learnt]:
+        """What holds for a request's workload and stated error, by calibration."""
+        error = request.max_error
+        if error is None or not 0 < error < 1:
+            return {}
+        known = self._read(request.budget_key)
+        with self._lock:
+            names = {each.calibration for each in known.said if is_verified(each.calibration)}
+            found = {name: known.evidence(name, error) for name in names}
+            return {
+                name: evidence.learnt(request.error_probability)
+                for name, evidence in found.items()
+                if evidence.verdicts
+            }
+
+    def outlooks(self) -> list[Outlook]:
+        """Of the workloads of the latest requests, the largest first."""
+        found = self._ledger.workloads()
+        return [self._outlook(each) for each in found if is_verified(each.calibration)]
+
+    def outlook(self, key: str, calibration: str) -> Outlook | None:
+        """Of the workload that a request is of."""
+        found = self.outlooks()
+        wanted = (key, calibration)
+        return next((e for e in found if (e.workload.name, e.workload.calibration) == wanted), None)
+
+    def _outlook(self, workload: Workload) -> Outlook:
+        error = self._settings.max_error or USUAL_ERROR
+        known = self._read(workload.name)
+        with self._lock:
+            evidence = known.evidence(workload.calibration, error)
+            learnt = evidence.learnt(self._settings.error_probability)
+            return Outlook(workload, evidence.wrong, error, learnt)
+
+    def _read(self, workload: str) -> _Known:
+        """If the ledger fails, what was known holds: a refuted promise must not come back."""
+        now = self._clock()
+        with self._lock:
+            known = self._known.get(workload)
+            if known is not None and now - known.read_at < HEARD_S:
+                return known
+        try:
+            said = self._ledger.verdicts(workload)
+        except LedgerError as error:
+            if known is None:
+                raise
+            _log.warning("verdicts of other processes are not read: %s", error)
+            said = known.said
+        with self._lock:
+            if len(self._known) >= MOST_WORKLOADS:
+                self._known.clear()
+            known = self._known.setdefault(workload, _Known(now))
+            known.take(said, now)
+            return known
+
+
+def in_words(found: Outlook) -> str:
+    """With whose requests they are."""
+    return f"{found.workload.name or 'requests without a key'}, {found.workload.task}: {found}"
+
+
+# -- drift -----------------------------------------------------------------------------------------
+
 
 EVERY = 50  # answers between two checks
 END_S = 2.0  # how long closing an engine waits for a running check

@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from edgewise.bridge import Cancellation, NoThread, Worker
-from edgewise.server import dashboard, gemini, ollama, residency
+from edgewise.server import dashboard, gemini, ollama
 from edgewise.server.access import GOOGLE_KEY, Guard, send_fault
 from edgewise.server.answer import Incoming, answer
 from edgewise.server.anthropic import MessagesWire, count_tokens
@@ -166,8 +166,8 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("GET", "/edgewise/overview/{since}", "dashboard", dashboard.overview),
     ("GET", "/edgewise/confidences/{since}", "dashboard", dashboard.confidences),
     ("GET", "/edgewise/usage/{by}/{every}/{since}", "dashboard", dashboard.usage),
-    ("GET", "/edgewise/models", "dashboard", residency.residences),
-    ("POST", "/edgewise/models", "models.change", residency.change),
+    ("GET", "/edgewise/models", "dashboard", dashboard.residences),
+    ("POST", "/edgewise/models", "models.change", dashboard.change_residence),
     ("GET", "/edgewise/requests", "dashboard", dashboard.recent),
     ("GET", "/edgewise/requests/{id}", "dashboard", dashboard.one_request),
     ("POST", "/edgewise/feedback", "feedback", dashboard.feedback),

@@ -59,14 +59,14 @@ from edgewise.server.wire import (
     whole,
 )
 from edgewise.types.answers import Answer, Answers
-from edgewise.types.messages import Source
-from edgewise.types.questions import (
+from edgewise.types.messages import (
     MOST_LEVELS,
     MOST_OPTIONS,
     MOST_QUESTIONS,
     Choice,
     Question,
     Score,
+    Source,
     YesNo,
 )
 

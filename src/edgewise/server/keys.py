@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from edgewise.credentials import alone, write_private
 from edgewise.errors import SettingsError
 from edgewise.record.rows import Budget, Interval, People, parse_budget
 from edgewise.settings import KeySettings, Settings
@@ -29,7 +28,6 @@ from edgewise.settings import KeySettings, Settings
 FILE = "server-keys.json"
 LOOK_S = 1.0  # between two looks at the file
 NOTE_S = 5.0  # from the first use of a key until it is written down
-LOCK_S = 10.0  # for another process to write the file
 MOST_KEYS = 1_000  # whose rates the workers of one server count together
 START = "ew-"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -143,14 +141,14 @@ class KeyFile:
     def note_used(self, used: Mapping[str, float]) -> None:
         """Several servers may write: the later use counts."""
         known = {each.sha256 for key in self.read().values() for each in key.secrets}
-        with self._alone():
+        with alone(self.path):
             before = self.last_used()
             latest = {
                 name: max(before.get(name, 0.0), used.get(name, 0.0))
                 for name in (*before, *used)
                 if name in known
             }
-            self._write(self._used, latest)
+            write_private(self._used, latest)
 
     def _data(self) -> dict[str, Any]:
         try:
@@ -168,36 +166,11 @@ class KeyFile:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
         """All or nothing, alone among all processes."""
-        with self._alone():
+        with alone(self.path):
             self.read()  # a file that cannot be read whole is not written over
             data = self._data()
             yield data
-            self._write(self.path, data)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout  # noqa: PLC0415 - only who writes needs it
-
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_S, mode=0o600):
-                yield
-        except Timeout as error:
-            raise SettingsError(f"{self.path} is being written by another process") from error
-        except OSError as error:
-            raise SettingsError(f"{self.path} cannot be written: {error.strerror}") from error
-
-    def _write(self, path: Path, data: Mapping[str, Any]) -> None:
-        # Made unreadable to others: a chmod afterwards would come a moment too late.
-        descriptor, temporary = tempfile.mkstemp(prefix=f"{path.stem}-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(data, file, indent=2)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+            write_private(self.path, data)
 
 
 class LastUse:

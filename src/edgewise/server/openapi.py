@@ -18,6 +18,7 @@ from starlette.responses import Response
 from typing_extensions import TypedDict, override
 
 import edgewise
+from edgewise.server.answer import Forwarded
 from edgewise.server.anthropic import AnswerMessage, CountRequest, MessagesRequest, TokenCount
 from edgewise.server.chat import ChatCompletion, ChatRequest, ModelEntry, ModelList
 from edgewise.server.dashboard import (
@@ -28,6 +29,9 @@ from edgewise.server.dashboard import (
     LedgerRequest,
     Overview,
     Recent,
+    Residence,
+    ResidenceRequest,
+    Residences,
     UsageTable,
     files,
 )
@@ -46,7 +50,6 @@ from edgewise.server.errors import (
     SystemOneError,
     SystemOneInvalid,
 )
-from edgewise.server.forward import Forwarded
 from edgewise.server.gemini import (
     GeminiEntry,
     GeminiModels,
@@ -70,7 +73,6 @@ from edgewise.server.ollama import (
     ShownModel,
     ShowRequest,
 )
-from edgewise.server.residency import Residence, ResidenceRequest, Residences
 from edgewise.server.responses import Response as ResponsesAnswer
 from edgewise.server.responses import ResponseRequest
 from edgewise.server.transcriptions import (

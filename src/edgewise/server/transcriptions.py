@@ -44,7 +44,7 @@ from edgewise.server.wire import (
     to_json,
     whole,
 )
-from edgewise.speech.subtitles import as_srt, as_vtt
+from edgewise.speech.words import as_srt, as_vtt
 from edgewise.types.messages import Audio, SpeechOptions, Word
 from edgewise.types.replies import Place
 from edgewise.types.transcripts import Segment, Transcript

@@ -20,7 +20,7 @@
 ['Perhaps', ' Lyon.']
 """
 
-from edgewise.testing.loopback_cloud.server import (
+from edgewise.testing.loopback_cloud import (
     LoopbackCloud,
     Reply,
     black_hole,

@@ -16,8 +16,7 @@ from edgewise.calls.prompt import render_tools
 from edgewise.errors import ContextExceeded, GenerationFailed
 from edgewise.local.backend import SPEECH_RATE, CallToWrite, DeviceFacts, TokenStream, nothing
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request, Word
-from edgewise.types.questions import text_of
+from edgewise.types.messages import Request, Word, text_of
 from edgewise.types.replies import Finish, FinishReason, Token
 from edgewise.types.transcripts import Heard
 

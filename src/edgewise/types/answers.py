@@ -9,8 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.types.messages import Handoff, Kinds, ObjectiveOptions, Source
-from edgewise.types.questions import Question, Score, YesNo
+from edgewise.types.messages import Handoff, Kinds, ObjectiveOptions, Question, Score, Source, YesNo
 from edgewise.types.replies import Reply, is_verified
 
 

@@ -13,7 +13,7 @@ from google import genai
 from google.genai.types import HttpOptions, Part
 
 from edgewise.testing import Answer, Cut, LoopbackCloud, Malformed, Silence, Status
-from edgewise.testing.loopback_cloud.server import HttpRequest
+from edgewise.testing.loopback_cloud import HttpRequest
 
 WAVE = bytes(range(256)) + b"\r\n--x--\r\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgewise.calibrate.answers import AnyOf
+from edgewise.calibrate.rows import AnyOf
 from edgewise.errors import SettingsError
 from edgewise_bench.calls.cases import OWN_CASES, irrelevant_cases, read_cases
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgewise.calibrate.answers import Call, exact
+from edgewise.calibrate.rows import Call, exact
 from edgewise_bench.calls.scores import (
     Judged,
     f1,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from edgewise.calibrate.answers import AnyOf
+from edgewise.calibrate.rows import AnyOf
 from edgewise.types.messages import Message, Request, Tool, ToolCall
 from edgewise.types.replies import Attempt, Finish
 from edgewise_bench.calls.cases import CallCase

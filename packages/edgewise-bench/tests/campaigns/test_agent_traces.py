@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import LibraryPrices
-from edgewise.decide.session import CACHED_S, LEAST_CACHED
+from edgewise.decide.policy import CACHED_S, LEAST_CACHED
 from edgewise_bench.campaigns import agent_traces
 from edgewise_bench.campaigns.agent_traces import Tally, measure_traces
 

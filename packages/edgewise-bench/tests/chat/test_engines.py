@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import override
 
 from edgewise import Tool
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.local.backend import TokenStream
 from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend, ScriptedFunctionModel

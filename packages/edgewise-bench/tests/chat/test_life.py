@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.calibrations import shipped_document
 from edgewise.decide.calibration import Calibration, parse_calibration
 from edgewise.testing import ScriptedBackend

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.testing import ScriptedBackend, word_tokens
 from edgewise.types.replies import Token
 from edgewise_bench.chat.traces import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgewise.calibrations import shipped_document
 from edgewise.grammar.answers import compile_answer
-from edgewise.grammar.told import tell
+from edgewise.grammar.check import tell
 from edgewise.testing import ScriptedBackend
 from edgewise_bench.chat import typed
 from edgewise_bench.questions.typed import make_typed_questions, same_value

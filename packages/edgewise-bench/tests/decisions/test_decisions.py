@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from edgewise.testing import ScriptedBackend, ScriptedEmbedder
-from edgewise.types.questions import Choice, YesNo
+from edgewise.types.messages import Choice, YesNo
 from edgewise_bench.decisions import judge as judging
 from edgewise_bench.decisions.measure import measure, order_changes, read_rows, times
 from edgewise_bench.decisions.suites import Suite, own_suites, public_suite

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 from edgewise.grammar.check import validate
 from edgewise_bench.questions.kinds.builtin import (
     FAMILIES,

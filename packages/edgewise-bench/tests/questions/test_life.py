@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 from edgewise.calibrate.traces import key_of, request_of
 from edgewise_bench.questions.kinds.builtin import FAMILIES, LIFE
 from edgewise_bench.questions.kinds.life import mistyped

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 from edgewise_bench.questions.make import make_questions
 
 ALL = make_questions(0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgewise.calibrate.answers import is_right
+from edgewise.calibrate.rows import is_right
 from edgewise_bench.questions.public import (
     FILES,
     LONGEST,

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image as Pillow
 
 from edgewise.settings import Settings
-from edgewise.types.pictures import Line, Sight
+from edgewise.types.replies import Line, Sight
 from edgewise.vision.question import CLASSES, read_question
 from edgewise_bench.vision import measure
 from edgewise_bench.vision.cases import (

@@ -34,8 +34,7 @@ from edgewise.local.backend import (
 from edgewise.local.isolated import plain_request
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
-from edgewise.types.pictures import Sight
-from edgewise.types.replies import Finish, Token
+from edgewise.types.replies import Finish, Sight, Token
 from edgewise.types.transcripts import Heard
 
 if TYPE_CHECKING:

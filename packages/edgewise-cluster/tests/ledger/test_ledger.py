@@ -21,7 +21,7 @@ from tests.record.test_audits import AUDIT
 from tests.record.test_verdicts import SAID
 
 from edgewise import Engine, Settings
-from edgewise.cloud.breaker import Permit, SharedBreaker
+from edgewise.cloud.door import Permit, SharedBreaker
 from edgewise.errors import (
     BudgetExceeded,
     CloudUnreachable,

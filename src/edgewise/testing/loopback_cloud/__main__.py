@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgewise.testing.loopback_cloud.server import LoopbackCloud
+from edgewise.testing.loopback_cloud import LoopbackCloud
 from edgewise.testing.loopback_cloud.wires import FIXED_SENTENCE, Answer, Silence, Status
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from edgewise.calibrate.answers import AnyOf, Call
+from edgewise.calibrate.rows import AnyOf, Call
 from edgewise.errors import SettingsError
 from edgewise.types.messages import Context, Message, Tool, ToolCall
 

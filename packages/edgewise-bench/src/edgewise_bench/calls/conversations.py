@@ -17,8 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from edgewise.calibrate.answers import Call, exact
 from edgewise.calibrate.metrics import share
+from edgewise.calibrate.rows import Call, exact
 from edgewise.calls.prompt import Question
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, SettingsError

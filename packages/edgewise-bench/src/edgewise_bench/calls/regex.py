@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from edgewise.calibrate.answers import Call
+from edgewise.calibrate.rows import Call
 from edgewise.types.messages import Tool
 
 _JOINTS = re.compile(r"\s*(?:[,;.!?]\s+|\s)(?:and then|and also|and|then|also)\s+|[;,.!?]\s+")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from edgewise.calibrate.answers import Call, exact, value_matches
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
+from edgewise.calibrate.rows import Call, exact, value_matches
 from edgewise_bench.calls.cases import CallCase
 from edgewise_bench.risk import aurc, coverage_at
 

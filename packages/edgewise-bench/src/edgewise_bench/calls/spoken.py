@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.calibrate.answers import Call, exact
 from edgewise.calibrate.metrics import share
+from edgewise.calibrate.rows import Call, exact
 from edgewise.calls.values.words import word_set
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, SettingsError

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from edgewise.calibrate.answers import AnyOf, Call
+from edgewise.calibrate.rows import AnyOf, Call
 from edgewise.cloud.provider import Chunk, Stop
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall

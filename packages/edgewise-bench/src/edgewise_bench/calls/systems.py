@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from edgewise.calibrate.answers import Call
+from edgewise.calibrate.rows import Call
 from edgewise.calls.prompt import MalformedAnswer, parse_answer, render_prompt
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.engine import Engine

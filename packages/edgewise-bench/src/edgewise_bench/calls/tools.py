@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from edgewise.calibrate.answers import AnyOf
+from edgewise.calibrate.rows import AnyOf
 from edgewise.cloud.provider import Cloud
 from edgewise.engine import Engine
 from edgewise.errors import SettingsError

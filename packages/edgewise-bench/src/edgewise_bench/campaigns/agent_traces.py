@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import LibraryPrices
-from edgewise.decide.session import CACHED_S, LEAST_CACHED, Sessions, find_chore
+from edgewise.decide.policy import CACHED_S, LEAST_CACHED, Sessions, find_chore
 from edgewise.types.messages import Message, Request, Source, ToolCall
 from edgewise.types.replies import Attempt, Decision, Reply
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.calibrations import find_document, model_key
 from edgewise.children import python_child
 from edgewise.engine import Engine

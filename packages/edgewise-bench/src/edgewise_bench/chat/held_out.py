@@ -15,9 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgewise.calibrate.answers import Question, is_right
 from edgewise.calibrate.metrics import auroc, expected_calibration_error
-from edgewise.calibrate.rows import builtin_questions, family_of
+from edgewise.calibrate.rows import Question, builtin_questions, family_of, is_right
 from edgewise.decide.calibration import Head, Meter, Score, read_head
 from edgewise.local.backend import ChatBackend
 from edgewise.types.messages import Message, Request

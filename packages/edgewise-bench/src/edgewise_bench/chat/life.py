@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.calibrate.traces import key_of, pack_token, readings_of, request_of
 from edgewise.decide.calibration import Calibration
 from edgewise.local.backend import ChatBackend

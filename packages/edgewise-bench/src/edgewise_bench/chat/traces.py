@@ -20,7 +20,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 from edgewise.calibrate.traces import MAX_TOKENS, readings_of
 from edgewise.decide.calibration import Reading
 from edgewise.local.backend import ChatBackend

@@ -18,7 +18,7 @@ import numpy as np
 from edgewise.calibrate.fit import fit_logistic
 from edgewise.calibrate.metrics import auroc, expected_calibration_error
 from edgewise.decide.calibration import Score
-from edgewise.decide.typed import TypedReading, read_typed
+from edgewise.decide.gate import TypedReading, read_typed
 from edgewise.flows.chat import as_told
 from edgewise.local.backend import ChatBackend
 from edgewise.types.messages import Message, Request, ResponseFormat

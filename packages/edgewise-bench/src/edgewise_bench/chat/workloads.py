@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from edgewise.decide.workload import Evidence, Verdict, worth_judging
+from edgewise.decide.families import Evidence, Verdict, worth_judging
 from edgewise_bench.chat.held_out import RISKS, Judged
 from edgewise_bench.risk import DELTA
 

@@ -18,11 +18,10 @@ import numpy.typing as npt
 from edgewise.calibrate.learn import learn_question
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
 from edgewise.decide.calibration import RiskRow, Score
-from edgewise.decide.decisions import ANSWER, FEATURES, features_of
-from edgewise.decide.learnt import nearness
+from edgewise.decide.decisions import ANSWER, FEATURES, features_of, nearness
 from edgewise.decide.policy import GRID, find_threshold
 from edgewise.types.answers import LabelReading
-from edgewise.types.questions import Question
+from edgewise.types.messages import Question
 from edgewise_bench.decisions.suites import PUBLIC, SEED, STRANGER, Suite, public_suite
 
 Floats = npt.NDArray[np.float64]

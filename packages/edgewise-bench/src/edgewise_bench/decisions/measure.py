@@ -10,14 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgewise.flows.judge import read_question
 from edgewise.local.backend import ChatBackend
-from edgewise.local.label_reader import read_question
 from edgewise.parts import Parts
 from edgewise.settings import Settings
 from edgewise.tasks import space_of
 from edgewise.testing import ScriptedBackend
-from edgewise.types.messages import Message, Request
-from edgewise.types.questions import Choice, Question, YesNo
+from edgewise.types.messages import Choice, Message, Question, Request, YesNo
 from edgewise_bench.decisions.judge import judge, judge_learnt, judged_rows
 from edgewise_bench.decisions.suites import Suite, in_turns
 

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from edgewise.requests import as_questions
-from edgewise.types.questions import Choice, Question, YesNo
+from edgewise.types.messages import Choice, Question, YesNo
 
 SEED = 37
 STRANGER = ""  # the label of a row that no option fits

@@ -13,7 +13,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.builtin import family_of, make_builtin_questions
 from edgewise_bench.questions.kinds.calls import make_builtin_calls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds import recall, skills
 
 KINDS = recall.KINDS + skills.KINDS + skills.PASSAGE_KINDS

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise.decide.compare_answers import normalise
 
 FILES = ("default_query_train.jsonl", "default_query_test.jsonl")

@@ -15,8 +15,9 @@ import numpy as np
 from edgewise.calibrate.fit import Logistic, fit_logistic
 from edgewise.decide.calibration import FORMAT
 from edgewise.local.backend import VisionBackend
-from edgewise.types.pictures import Sight
+from edgewise.types.replies import Sight
 from edgewise.vision.answers import (
+    find_total,
     row_features,
     rows_of,
     score_features,
@@ -24,7 +25,6 @@ from edgewise.vision.answers import (
     text_features,
 )
 from edgewise.vision.pictures import measure_quality
-from edgewise.vision.sums import find_total
 from edgewise_bench.vision.cases import (
     MOST_ERRORS,
     SeeCase,

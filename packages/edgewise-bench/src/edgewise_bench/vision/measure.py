@@ -17,8 +17,7 @@ from edgewise.engine import Engine
 from edgewise.errors import CloudClosed
 from edgewise.settings import Settings
 from edgewise.types.messages import Image, Request
-from edgewise.types.pictures import SeenReply
-from edgewise.types.replies import Attempt, Finish
+from edgewise.types.replies import Attempt, Finish, SeenReply
 from edgewise.vision.answers import SIGHT, answer_from
 from edgewise.vision.question import read_question
 from edgewise_bench.processes import without_limits

@@ -14,7 +14,7 @@ from edgewise_bench.vision.cases import SeeCase, spoil
 if TYPE_CHECKING:
     from PIL.Image import Image as Pixels
 
-    from edgewise.types.pictures import Sight
+    from edgewise.types.replies import Sight
 
 Half = Literal["fit", "test"]
 _SHOPS = ("CORNER SHOP", "Green Market", "BLUE CAFE", "City Books", "HILL BAKERY", "Sun Pharmacy")

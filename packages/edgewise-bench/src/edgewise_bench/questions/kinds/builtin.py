@@ -12,7 +12,7 @@ from functools import cache
 from itertools import zip_longest
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds import (
     code,
     daily,

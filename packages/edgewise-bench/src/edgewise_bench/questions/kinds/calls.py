@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from edgewise.calibrate.answers import Call
-from edgewise.calibrate.rows import LabelledCall
+from edgewise.calibrate.rows import Call, LabelledCall
 from edgewise.types.messages import Tool
 
 ROWS = 240  # unless fewer are asked for

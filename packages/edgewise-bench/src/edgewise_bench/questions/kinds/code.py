@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.recall import Kind, lookup
 
 ROWS = 120

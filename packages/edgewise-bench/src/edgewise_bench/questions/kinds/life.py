@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
-from edgewise.calibrate.answers import Question, Rule
+from edgewise.calibrate.rows import Question, Rule
 from edgewise_bench.questions.kinds import facts
 from edgewise_bench.questions.kinds.recall import Kind
 from edgewise_bench.questions.kinds.texts import lines_of, pairs_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from random import Random
 
-from edgewise.calibrate.answers import Question, Rule
+from edgewise.calibrate.rows import Question, Rule
 from edgewise_bench.questions.kinds import facts
 from edgewise_bench.questions.kinds.recall import Kind
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from edgewise.calibrate.answers import Question, is_right
+from edgewise.calibrate.rows import Question, is_right
 from edgewise_bench.questions.kinds.recall import Kind
 from edgewise_bench.questions.sandbox import code_in, passes, pattern_in
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.numbers import clock_forms, date_forms
 from edgewise_bench.questions.kinds.recall import Kind
 

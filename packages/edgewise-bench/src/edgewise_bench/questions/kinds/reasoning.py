@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds import facts
 from edgewise_bench.questions.kinds.recall import Kind, read_pairs, with_plurals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from edgewise.calibrate.answers import Question, Rule
+from edgewise.calibrate.rows import Question, Rule
 from edgewise_bench.questions.kinds import facts
 
 Pairs = list[tuple[str, tuple[str, ...]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.recall import Kind, read_pairs, with_plurals
 from edgewise_bench.questions.kinds.skills import PLAIN_SENTENCES
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from edgewise.calibrate.answers import Question
+from edgewise.calibrate.rows import Question
 from edgewise_bench.questions.kinds.recall import Kind
 
 _WHO = ("Mia", "Tom", "Lea", "Sam", "Eva", "Kai", "Zoe", "Jon")

@@ -11,14 +11,13 @@ import pytest
 from typing_extensions import override
 
 from edgewise.errors import ContextExceeded, GenerationFailed
+from edgewise.flows.judge import LabelReader, write
 from edgewise.local.backend import TokenStream
-from edgewise.local.label_reader import LabelReader, write
 from edgewise.local.llama_cpp import LlamaLoop
 from edgewise.local.store import InstalledModel
 from edgewise.requests import as_questions
 from edgewise.testing import ScriptedBackend
-from edgewise.types.messages import Message, Request
-from edgewise.types.questions import Choice, Question, Score, YesNo
+from edgewise.types.messages import Choice, Message, Question, Request, Score, YesNo
 from edgewise.types.replies import Finish, Token
 
 MAIL = "I was charged twice. Give me my money back, now!"
