@@ -16,7 +16,8 @@ from edgewise.calibrate.traces import Sample
 from edgewise.decide.calibration import parse_calibration
 from edgewise.decide.drift import Drift, Reference, SeenConfidence, find_drift, noted
 from edgewise.decide.gate import Gate
-from edgewise.monitor.drift import document_of, read_reference
+from edgewise.monitor.drift import read_reference
+from edgewise.monitor.why import document_of
 from edgewise_bench.chat.calibration import split_rows
 from edgewise_bench.chat.traces import read_trace_set
 

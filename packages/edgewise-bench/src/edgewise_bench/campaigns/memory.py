@@ -18,8 +18,7 @@ from typing import Any
 from edgewise.server.embeddings import MOST_CHARACTERS, MOST_TEXTS
 from edgewise.settings import Settings
 from edgewise.testing import LoopbackCloud
-from edgewise.types.messages import MOST_TURNS
-from edgewise.types.questions import MOST_QUESTIONS
+from edgewise.types.messages import MOST_QUESTIONS, MOST_TURNS
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
 from edgewise_bench.campaigns.hostile import MOST_MB, PEAK_LIMIT_MB
 from edgewise_bench.campaigns.raw_websocket import event, handshake, sound
