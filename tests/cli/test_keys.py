@@ -55,3 +55,17 @@ def test_the_ledger_s_page_shows_the_budgets_of_keys_and_of_their_users(run: Run
     out = run("ledger").out
     assert "budget $2.00 per day for key 'webui': $1.90 left" in out
     assert "budget $0.50 per day for user 'ann' for key 'webui': $0.4" in out
+
+
+def test_of_many_people_those_with_the_least_left_are_listed(run: Run) -> None:
+    run("keys", "add", "webui", "--user-budget", "$0.50/day", "--user-budget", "u7: $9/day")
+    book = parts.open_ledger(Settings.load())
+    for number in range(30):
+        asked = asking(f"r{number}", budget_key="webui", user=f"u{number}")
+        book.reserve(f"r{number}/0", asked, PROVIDER, 1_000 * (number + 1))
+    book.close()
+    lines = [line for line in run("ledger").out.splitlines() if line.startswith("budget")]
+    assert len(lines) == 10 and "user 'u29'" in lines[0]
+    assert "20 more users and groups have more left" in run("ledger").out
+    found = [each for each in run("ledger", "--json").json["budgets"] if each["budget"]["of"]]
+    assert [each["budget"]["name"] for each in found].count("u7") == 1, "she has a rule of her own"
