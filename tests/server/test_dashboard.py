@@ -19,6 +19,7 @@ import pytest
 from edgewise import parts
 from edgewise.decide.drift import Drift
 from edgewise.errors import ExtraMissing, LedgerUnavailable
+from edgewise.server.keys import KeyFile
 from edgewise.speech import audio
 from edgewise.testing import (
     Answer,
@@ -123,13 +124,25 @@ def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     page.wait("document.querySelectorAll('#usage-table tbody tr').length === 2")
     rows = "[...document.querySelectorAll('#usage-table tbody tr')].map((e) => e.textContent)"
     kitchen, other = page.run(rows)
-    assert kitchen.startswith("kitchen21 (50 %)010$0.") and other.startswith(f"{HOSTILE}11 (100 %)")
+    assert re.fullmatch(r"kitchen\$0\.\d+250 %010\$0\.\d+", kitchen)
+    assert other.startswith(f"{HOSTILE}$01100 %")
+    assert re.match(r"all of them\$0\.\d+367 %", page.text("#usage-table tfoot"))
+    assert page.run("document.querySelectorAll('#usage-trend rect').length") == 1, "money, one day"
+    choose(page, "#usage-what", "asked")
     assert page.run("document.querySelectorAll('#usage-trend rect').length") == 2, "one day"
+    page.click("#usage-table tbody tr:nth-child(2) button")
+    assert page.text("#usage-trend-title") == f"Trend: {HOSTILE}"
+    assert page.run("document.querySelectorAll('#usage-trend rect').length") == 1, "all kept"
+    choose(page, "#usage-what", "spent")
+    assert page.text("#usage-trend") == "Nothing was spent in this time."
+    page.click("#usage-table .asked button")  # by requests; the keyboard stays where it was
+    assert page.run("document.activeElement.textContent") == "Requests"
     page.run(
-        "(() => { const e = document.querySelector('#usage-of'); e.value = 'kitchen';"
-        " e.dispatchEvent(new Event('change')) })()"
+        "(() => { const e = document.querySelector('#usage-find'); e.value = 'KITCH';"
+        " e.dispatchEvent(new Event('input')) })()"
     )
     page.wait("document.querySelectorAll('#usage-table tbody tr').length === 1")
+    assert page.text("#usage-count") == "1 of 2 keys, in whole days of UTC"
     page.run("HTMLAnchorElement.prototype.click = function () { window.saved = this.download }")
     page.click("#usage-export")
     page.wait("window.saved")
@@ -137,7 +150,17 @@ def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     for width in (390, 1280):
         page.look(width=width)
         assert page.run("document.documentElement.scrollWidth") <= width
+        for table in ("#usage-table", "#feed-scroll"):  # what was spent, and ✓ and ✗, are seen
+            hidden = f"(e => e.scrollWidth - e.clientWidth)(document.querySelector('{table}'))"
+            assert page.run(hidden) <= 0, (table, width)
     assert page.run("window.hurt") is None
+
+
+def choose(page: Browser, selector: str, value: str) -> None:
+    page.run(
+        f"(() => {{ const e = document.querySelector('{selector}'); e.value = '{value}';"
+        " e.dispatchEvent(new Event('change')) })()"
+    )
 
 
 def test_what_stayed_below_its_threshold_is_counted_by_its_reason(
@@ -159,9 +182,8 @@ def test_what_stayed_below_its_threshold_is_counted_by_its_reason(
     assert told.startswith("Of the 5 that were below their threshold, 1 went to the cloud and 4")
     assert "only the device was allowed: 2" in told and "the budget is spent: 1" in told
     assert "it had an error of its own: 1" in told
-    spent = "it should have answered; "
-    assert page.text("#degraded-note").startswith(spent)
-    assert "the budget is spent: 1" in page.text("#degraded-note")
+    assert page.text("#degraded-note") == "it should have answered and did not:"
+    assert "the budget is spent1" in page.text("#degraded-reasons")
     feed = page.text("#feed")
     assert "the cloud failed" not in feed and "cloud: the budget is spent" in feed
 
@@ -666,6 +688,29 @@ def test_a_server_with_a_key_asks_for_it_once(page: Browser, serving: Serving) -
     page.wait("document.querySelector('#connection-words').textContent === 'Live'")
     assert not any("the right one" in each for each in page.asked)
     page.errors.clear()  # the browser itself logs every 401
+    page.run("sessionStorage.clear()")
+
+
+def test_a_person_s_budget_says_whose_it_is(
+    page: Browser, serving: Serving, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    cloud.always(Answer(text="Lyon.", input_tokens=900, output_tokens=900))
+    keys = KeyFile(tmp_path / "config")
+    rules = {"user_budgets": ("$1/day", "ann: $2/day"), "group_budgets": ("$5/day",)}
+    webui = keys.add("webui", {"forwards_users": True, **rules})
+    lead = keys.add("lead", {"role": "admin"})
+    served = serving()
+    for user in ("ann", "bob"):
+        headers = {"authorization": f"Bearer {webui}", "x-edgewise-user": user}
+        served.chat(model="cloud", headers=headers | {"x-edgewise-group": "sales"})
+    page.open(f"{served.url}/dashboard/style.css")
+    page.run(f"sessionStorage.setItem('edgewise-key', '{lead}')")
+    page.errors.clear()  # a browser asks for an icon of what is no page
+    opened(page, served)
+    page.wait("document.querySelectorAll('#budgets .row').length === 3")
+    shown = page.run("[...document.querySelectorAll('#budgets small')].map((e) => e.textContent)")
+    for whose in ("$2.00 a day for ann of", "$1.00 a day for bob of", "for the group sales of"):
+        assert sum(f"{whose} webui" in each for each in shown) == 1, shown
     page.run("sessionStorage.clear()")
 
 
