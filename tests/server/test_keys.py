@@ -108,6 +108,22 @@ def test_a_running_server_takes_up_keys_as_they_come_and_go(team: Team) -> None:
     assert served.chat().status_code == 401, "the last key's end opens nothing"
 
 
+def test_a_running_server_takes_up_other_rules_of_the_same_key(
+    team: Team, cloud: LoopbackCloud
+) -> None:
+    cloud.always("Lyon.")
+    key = team.file.add("wiki", {"budgets": ("$0.000001/day",), "policy": "prefer_local"})
+    team.serve()
+    assert code(team.ask(key, model="cloud")) == (403, "policy_not_allowed")
+    team.file.change("wiki", {"policy": ""})
+    team.looked()
+    assert code(team.ask(key, model="cloud")) == (429, "budget_spent")
+    team.file.change("wiki", {"budgets": ("$1/day",), "models": ("cloud",)})
+    team.looked()
+    assert team.ask(key, model="cloud").status_code == 200
+    assert code(team.ask(key)) == (403, "model_not_allowed")
+
+
 def test_a_file_that_breaks_while_the_server_runs_shuts_nobody_out(team: Team) -> None:
     key = team.file.add("wiki", {})
     team.serve()
