@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import stat
 import time
@@ -292,6 +294,29 @@ def test_whoever_is_not_trusted_must_not_name_a_user(team: Team) -> None:
     assert code(slipped) == (400, "invalid_header")
     rows = served.state.engine.ledger.usage(by="user")
     assert [(row.key, row.user, row.requests) for row in rows] == [("webui", "ann", 1)]
+
+
+def test_the_log_names_the_key_that_was_refused(
+    team: Team, caplog: pytest.LogCaptureFixture
+) -> None:
+    team.file.add("webui", {"forwards_users": True})
+    bot = team.file.add("bot", {"requests_per_minute": 1})
+    figures = team.file.add("prometheus", {"role": "metrics"})
+    team.serve()
+    with caplog.at_level(logging.INFO, "edgewise.server"):
+        team.ask(bot, headers=ANN)  # before its rate is looked at
+        team.ask(bot)
+        team.ask(bot)
+        team.ask(figures)
+        team.ask("ew-guessed")
+    lines = [json.loads(each.message) for each in caplog.records if "status" in each.message]
+    refused = {(each["client"], each["code"]) for each in lines if each["status"] != 200}
+    assert refused == {
+        ("bot", "user_not_trusted"),
+        ("bot", "rate_limit_exceeded"),
+        ("prometheus", "role_not_allowed"),
+        ("", "invalid_api_key"),
+    }
 
 
 def test_where_nobody_is_trusted_a_client_s_user_headers_mean_nothing(served: Served) -> None:
