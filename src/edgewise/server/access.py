@@ -629,7 +629,8 @@ class Served:
 
 
 class AccessLog:
-    """Takes down requests as they end. `listeners` get each one, on the thread that served it.
+    """Takes down requests as they end. `listeners` get each one, on the thread that served it;
+    `starters` are called there when one begins.
 
     `running` holds those that have not ended, by the thread that serves them.
     """
@@ -637,12 +638,15 @@ class AccessLog:
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
         self.listeners: list[Callable[[Served], None]] = []
+        self.starters: list[Callable[[], object]] = []
         self.running: dict[int, Served] = {}
 
     def begin(self, served: Served) -> None:
         """On the thread that serves it. What runs for it from now on tells how it goes."""
         watched.set(served.progress)
         self.running[threading.get_ident()] = served
+        for starter in self.starters:
+            starter()
 
     def forget(self) -> None:
         """On the thread that served it, at its very end; noted or not."""
