@@ -113,6 +113,21 @@ def test_the_feed_and_the_figures_follow_a_request(page: Browser, busy: Served) 
     page.wait("document.querySelectorAll('#feed tr').length === 14")
 
 
+def test_long_lists_are_read_again_only_where_something_has_come(
+    page: Browser, busy: Served
+) -> None:
+    opened(page, busy)
+    page.wait("document.querySelectorAll('#feed tr').length === 12")
+    before = len(page.asked)
+    page.run("new Promise((done) => setTimeout(done, 11000))")  # two readings of the figures
+    asked = [each.removeprefix(busy.url) for each in page.asked[before:]]
+    assert "/edgewise/overview/24h" in asked
+    assert not {"/edgewise/requests", "/edgewise/confidences/24h"} & set(asked)
+    threading.Thread(target=busy.chat).start()
+    page.wait("document.querySelectorAll('#feed tr').length === 13")
+    page.wait("document.querySelector('#task option').textContent.includes('(13)')")
+
+
 def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     page: Browser, serving: Serving, cloud: LoopbackCloud
 ) -> None:

@@ -10,11 +10,18 @@ import { Threshold } from "./threshold.js";
 import { refreshUsage, startUsage } from "./usage.js";
 
 const AGAIN_MS = 5000;
+const GAP_MS = 1000; // at least, between two readings
+const MANY = 500; // confidences: so many are read again more rarely
+const MANY_MS = 15000;
+// The long lists. `of`: the figures they belong to; `news`: something has come since; `late`: the
+// confidences are older than the requests.
+const lists = { of: "", news: false, late: false, at: 0, requests: [], confidences: [] };
 const threshold = new Threshold();
 let last = null;
 let waiting = null;
 let busy = false;
 let again = false;
+let began = -GAP_MS;
 let onRequests = () => {};
 
 // Who is told the latest requests, each time they are read.
@@ -39,21 +46,20 @@ export function startOverview() {
 
 // After a request: soon, but not once for each of many.
 export function refreshSoon() {
-  waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
+  lists.news = true;
+  waiting ??= setTimeout(() => { waiting = null; refresh(); }, Math.max(300, began + GAP_MS - performance.now()));
 }
 
 export async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
+  began = performance.now();
   try {
     const range = byId("range").value;
-    const [overview, confidences, { requests }] = await Promise.all([
-      getJson(`/edgewise/overview/${range}`), getJson(`/edgewise/confidences/${range}`), getJson("/edgewise/requests"),
-    ]);
+    const overview = await getJson(`/edgewise/overview/${range}`);
     last = overview;
     show(overview);
-    threshold.take(confidences, overview.settings);
-    onRequests(requests);
+    await readLists(range, overview);
     refreshUsage();
     refreshModels();
     connected(true);
@@ -63,6 +69,25 @@ export async function refresh() {
     busy = false;
     if (again) { again = false; refreshSoon(); }
   }
+}
+
+// The requests and their confidences are read again where something has come.
+async function readLists(range, { report, settings }) {
+  const of = JSON.stringify([range, report.requests, report.by_source, report.verdicts]);
+  if (of !== lists.of || lists.news) {
+    lists.news = false;
+    lists.late = true;
+    ({ requests: lists.requests } = await getJson("/edgewise/requests"));
+  }
+  const isOther = !lists.of.startsWith(`["${range}"`);
+  lists.of = of;
+  if (lists.late && (isOther || lists.confidences.length < MANY || performance.now() - lists.at > MANY_MS)) {
+    [lists.at, lists.late] = [performance.now(), false];
+    const found = await getJson(`/edgewise/confidences/${range}`);
+    lists.confidences = found.rows;
+    threshold.take(found, settings);
+  }
+  onRequests(lists.requests);
 }
 
 export function connected(good, why = "") {
