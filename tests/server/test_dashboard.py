@@ -162,7 +162,7 @@ def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     page.click("#usage-export")
     page.wait("window.saved")
     assert page.run("window.saved") == "edgewise-key-day-24h.csv"
-    for width in (390, 1280):
+    for width in (390, 820, 1024, 1280):
         page.look(width=width)
         assert page.run("document.documentElement.scrollWidth") <= width
         for table in ("#usage-table", "#feed-scroll"):  # what was spent, and ✓ and ✗, are seen
@@ -372,7 +372,7 @@ def test_what_runs_is_seen_with_its_confidence_until_the_cloud_takes_over(
     page.wait("document.querySelector('.run .arrow + .pill.cloud.now')")
     page.wait("document.querySelector('.run-way').textContent.includes('openai')")
     page.wait("document.querySelector('.spark.low')")
-    for width in (390, 1280):
+    for width in (390, 820, 1024, 1280):
         page.look(width=width, dark=True)
         assert page.run("document.documentElement.scrollWidth") <= width
     looked.set()
@@ -437,6 +437,8 @@ def test_rows_are_filtered_searched_and_marked(
     opened(page, served)
     page.wait("document.querySelectorAll('#feed tr').length === 4")
     assert page.text("#feed-count") == "the latest 4"
+    feed = "document.querySelector('#feed-scroll')"
+    assert page.run(f"{feed}.scrollWidth - {feed}.clientWidth") <= 0, "✓ and ✗ are seen"
     threading.Thread(target=served.chat, kwargs={"messages": []}).start()
     page.wait("document.querySelectorAll('#feed tr').length === 5")
     assert "refused" in page.text("#feed tr:first-child") and page.text("#requests") == "4"
@@ -702,6 +704,8 @@ def test_a_server_with_a_key_asks_for_it_once(page: Browser, serving: Serving) -
     page.wait(READY)
     page.wait("document.querySelector('#connection-words').textContent === 'Live'")
     assert not any("the right one" in each for each in page.asked)
+    assert "edgewise keys add NAME" in page.text("#readiness")
+    assert '"authorization: Bearer $GATEWAY_KEY"' in page.text("#clients pre")
     page.errors.clear()  # the browser itself logs every 401
     page.run("sessionStorage.clear()")
 
