@@ -33,7 +33,7 @@ export function timelineChart(stretches, width, { name = "Requests", say = count
       draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", text: say(value) }),
     );
   }
-  const step = Math.min(64, plot.width / stretches.length); // a lone bar is a bar
+  const step = Math.min(stretches.length < 4 ? 64 : 160, plot.width / stretches.length); // a lone bar is a bar
   const span = stretches[stretches.length - 1].start - stretches[0].start;
   label ??= span > 2 * 86400 ? (at) => day(at) : (at) => clock(at, false);
   const every = Math.ceil(stretches.length / (width > NARROW ? 8 : 4));
