@@ -521,8 +521,14 @@ def _check_plugged(settings: Settings) -> None:
         plugins.check("local_backends", settings.backend, "backend")
     for finder in settings.finders:
         plugins.check("finders", finder, "finders", "presidio")
+    keyed = [(f"[server.keys.{name}]: ", key) for name, key in settings.server.keys.items()]
+    for place, key in keyed:
+        if key.policy and key.policy not in POLICIES:
+            plugins.check("policies", key.policy, f"{place}policy")
     for name in () if settings.finders else ("redact", "private_kinds"):  # finders add kinds
         _check_kinds(name, getattr(settings, name))
+        for place, key in keyed:
+            _check_kinds(f"{place}{name}", getattr(key, name))
     for name, provider in settings.providers.items():
         if provider.protocol:
             place = f"[providers.{name}]: protocol"

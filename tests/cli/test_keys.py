@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from edgewise import Settings, parts
 from edgewise.server.keys import KeyFile
 from tests.cli.conftest import Run
@@ -16,8 +18,10 @@ def test_a_key_is_shown_once_and_listed_with_its_rules(run: Run) -> None:
     assert secret.startswith("ew-")
     shown = run("keys", "list").out
     assert "wiki" in shown and "budgets $2/day" in shown and secret not in shown
+    assert "60 a minute" in shown
     (row,) = run("keys", "list", "--json").json
     assert (row["name"], row["role"], row["last_used"]) == ("wiki", "app", None)
+    assert abs(row["made_at"] - time.time()) < 600
     assert row["rules"] == {
         "models": ["auto"],
         "budgets": ["$2/day"],
@@ -35,6 +39,34 @@ def test_a_key_ends_and_is_rotated_and_revoked(run: Run) -> None:
     assert run("keys", "revoke", "wiki", "--json").json == {"revoked": "wiki"}
     assert run("keys", "revoke", "wiki").code == 2
     assert run("keys", "list", "--json").json == []
+
+
+def test_a_key_gets_other_rules_and_stays_the_same_key(run: Run) -> None:
+    run("keys", "add", "wiki", "--budget", "$2/day", "--model", "auto", "--policy", "local_only")
+    file = KeyFile(Settings.load().config_dir)
+    before = file.read()["wiki"]
+    changed = run("keys", "change", "wiki", "--budget", "$5/day", "--clear", "models")
+    assert changed.out == "The rules of wiki: policy local_only · budgets $5/day\n"
+    run("keys", "change", "wiki", "--per-minute", "9", "--cloud-every", "2")
+    shown = run("keys", "change", "wiki", "--role", "admin", "--per-minute", "0", "--json").json
+    assert shown["rules"] == {
+        "policy": "local_only",
+        "budgets": ["$5/day"],
+        "cloud_every_s": 2.0,
+    }
+    after = file.read()["wiki"]
+    assert (after.secrets, after.number) == (before.secrets, before.number)
+    assert after.rules.role == "admin"
+    for words in (["wiki"], ["nobody", "--per-minute", "1"], ["wiki", "--budget", "much"]):
+        assert run("keys", "change", *words).code == 2
+    assert file.read()["wiki"] == after
+
+
+def test_what_nobody_knows_is_refused_before_there_is_a_key(run: Run) -> None:
+    for words in (["--policy", "prefer_lokal"], ["--redact", "EMIAL"], ["--expires", "2020-01-01"]):
+        assert run("keys", "add", "wiki", *words).code == 2
+        assert run("keys", "list", "--json").json == []
+    assert "did you mean 'EMAIL'" in run("keys", "add", "wiki", "--redact", "EMIAL").err
 
 
 def test_what_cannot_be_read_makes_no_key(run: Run) -> None:
@@ -55,3 +87,17 @@ def test_the_ledger_s_page_shows_the_budgets_of_keys_and_of_their_users(run: Run
     out = run("ledger").out
     assert "budget $2.00 per day for key 'webui': $1.90 left" in out
     assert "budget $0.50 per day for user 'ann' for key 'webui': $0.4" in out
+
+
+def test_of_many_people_those_with_the_least_left_are_listed(run: Run) -> None:
+    run("keys", "add", "webui", "--user-budget", "$0.50/day", "--user-budget", "u7: $9/day")
+    book = parts.open_ledger(Settings.load())
+    for number in range(30):
+        asked = asking(f"r{number}", budget_key="webui", user=f"u{number}")
+        book.reserve(f"r{number}/0", asked, PROVIDER, 1_000 * (number + 1))
+    book.close()
+    lines = [line for line in run("ledger").out.splitlines() if line.startswith("budget")]
+    assert len(lines) == 10 and "user 'u29'" in lines[0]
+    assert "20 more users and groups have more left" in run("ledger").out
+    found = [each for each in run("ledger", "--json").json["budgets"] if each["budget"]["of"]]
+    assert [each["budget"]["name"] for each in found].count("u7") == 1, "she has a rule of her own"

@@ -19,6 +19,7 @@ import pytest
 from edgewise import parts
 from edgewise.decide.drift import Drift
 from edgewise.errors import ExtraMissing, LedgerUnavailable
+from edgewise.server.keys import KeyFile
 from edgewise.speech import audio
 from edgewise.testing import (
     Answer,
@@ -112,6 +113,21 @@ def test_the_feed_and_the_figures_follow_a_request(page: Browser, busy: Served) 
     page.wait("document.querySelectorAll('#feed tr').length === 14")
 
 
+def test_long_lists_are_read_again_only_where_something_has_come(
+    page: Browser, busy: Served
+) -> None:
+    opened(page, busy)
+    page.wait("document.querySelectorAll('#feed tr').length === 12")
+    before = len(page.asked)
+    page.run("new Promise((done) => setTimeout(done, 11000))")  # two readings of the figures
+    asked = [each.removeprefix(busy.url) for each in page.asked[before:]]
+    assert "/edgewise/overview/24h" in asked
+    assert not {"/edgewise/requests", "/edgewise/confidences/24h"} & set(asked)
+    threading.Thread(target=busy.chat).start()
+    page.wait("document.querySelectorAll('#feed tr').length === 13")
+    page.wait("document.querySelector('#task option').textContent.includes('(13)')")
+
+
 def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     page: Browser, serving: Serving, cloud: LoopbackCloud
 ) -> None:
@@ -123,21 +139,43 @@ def test_who_asks_and_spends_is_a_table_a_trend_and_a_file(
     page.wait("document.querySelectorAll('#usage-table tbody tr').length === 2")
     rows = "[...document.querySelectorAll('#usage-table tbody tr')].map((e) => e.textContent)"
     kitchen, other = page.run(rows)
-    assert kitchen.startswith("kitchen21 (50 %)010$0.") and other.startswith(f"{HOSTILE}11 (100 %)")
+    assert re.fullmatch(r"kitchen\$0\.\d+250 %010\$0\.\d+", kitchen)
+    assert other.startswith(f"{HOSTILE}$01100 %")
+    assert re.match(r"all of them\$0\.\d+367 %", page.text("#usage-table tfoot"))
+    assert page.run("document.querySelectorAll('#usage-trend rect').length") == 1, "money, one day"
+    choose(page, "#usage-what", "asked")
     assert page.run("document.querySelectorAll('#usage-trend rect').length") == 2, "one day"
+    page.click("#usage-table tbody tr:nth-child(2) button")
+    assert page.text("#usage-trend-title") == f"Trend: {HOSTILE}"
+    assert page.run("document.querySelectorAll('#usage-trend rect').length") == 1, "all kept"
+    choose(page, "#usage-what", "spent")
+    assert page.text("#usage-trend") == "Nothing was spent in this time."
+    page.click("#usage-table .asked button")  # by requests; the keyboard stays where it was
+    assert page.run("document.activeElement.textContent") == "Requests"
     page.run(
-        "(() => { const e = document.querySelector('#usage-of'); e.value = 'kitchen';"
-        " e.dispatchEvent(new Event('change')) })()"
+        "(() => { const e = document.querySelector('#usage-find'); e.value = 'KITCH';"
+        " e.dispatchEvent(new Event('input')) })()"
     )
     page.wait("document.querySelectorAll('#usage-table tbody tr').length === 1")
+    assert page.text("#usage-count") == "1 of 2 keys, in whole days of UTC"
     page.run("HTMLAnchorElement.prototype.click = function () { window.saved = this.download }")
     page.click("#usage-export")
     page.wait("window.saved")
     assert page.run("window.saved") == "edgewise-key-day-24h.csv"
-    for width in (390, 1280):
+    for width in (390, 820, 1024, 1280):
         page.look(width=width)
         assert page.run("document.documentElement.scrollWidth") <= width
+        for table in ("#usage-table", "#feed-scroll"):  # what was spent, and ✓ and ✗, are seen
+            hidden = f"(e => e.scrollWidth - e.clientWidth)(document.querySelector('{table}'))"
+            assert page.run(hidden) <= 0, (table, width)
     assert page.run("window.hurt") is None
+
+
+def choose(page: Browser, selector: str, value: str) -> None:
+    page.run(
+        f"(() => {{ const e = document.querySelector('{selector}'); e.value = '{value}';"
+        " e.dispatchEvent(new Event('change')) })()"
+    )
 
 
 def test_what_stayed_below_its_threshold_is_counted_by_its_reason(
@@ -159,9 +197,8 @@ def test_what_stayed_below_its_threshold_is_counted_by_its_reason(
     assert told.startswith("Of the 5 that were below their threshold, 1 went to the cloud and 4")
     assert "only the device was allowed: 2" in told and "the budget is spent: 1" in told
     assert "it had an error of its own: 1" in told
-    spent = "it should have answered; "
-    assert page.text("#degraded-note").startswith(spent)
-    assert "the budget is spent: 1" in page.text("#degraded-note")
+    assert page.text("#degraded-note") == "it should have answered and did not:"
+    assert "the budget is spent1" in page.text("#degraded-reasons")
     feed = page.text("#feed")
     assert "the cloud failed" not in feed and "cloud: the budget is spent" in feed
 
@@ -335,7 +372,7 @@ def test_what_runs_is_seen_with_its_confidence_until_the_cloud_takes_over(
     page.wait("document.querySelector('.run .arrow + .pill.cloud.now')")
     page.wait("document.querySelector('.run-way').textContent.includes('openai')")
     page.wait("document.querySelector('.spark.low')")
-    for width in (390, 1280):
+    for width in (390, 820, 1024, 1280):
         page.look(width=width, dark=True)
         assert page.run("document.documentElement.scrollWidth") <= width
     looked.set()
@@ -400,6 +437,8 @@ def test_rows_are_filtered_searched_and_marked(
     opened(page, served)
     page.wait("document.querySelectorAll('#feed tr').length === 4")
     assert page.text("#feed-count") == "the latest 4"
+    feed = "document.querySelector('#feed-scroll')"
+    assert page.run(f"{feed}.scrollWidth - {feed}.clientWidth") <= 0, "✓ and ✗ are seen"
     threading.Thread(target=served.chat, kwargs={"messages": []}).start()
     page.wait("document.querySelectorAll('#feed tr').length === 5")
     assert "refused" in page.text("#feed tr:first-child") and page.text("#requests") == "4"
@@ -665,7 +704,32 @@ def test_a_server_with_a_key_asks_for_it_once(page: Browser, serving: Serving) -
     page.wait(READY)
     page.wait("document.querySelector('#connection-words').textContent === 'Live'")
     assert not any("the right one" in each for each in page.asked)
+    assert "edgewise keys add NAME" in page.text("#readiness")
+    assert '"authorization: Bearer $GATEWAY_KEY"' in page.text("#clients pre")
     page.errors.clear()  # the browser itself logs every 401
+    page.run("sessionStorage.clear()")
+
+
+def test_a_person_s_budget_says_whose_it_is(
+    page: Browser, serving: Serving, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    cloud.always(Answer(text="Lyon.", input_tokens=900, output_tokens=900))
+    keys = KeyFile(tmp_path / "config")
+    rules = {"user_budgets": ("$1/day", "ann: $2/day"), "group_budgets": ("$5/day",)}
+    webui = keys.add("webui", {"forwards_users": True, **rules})
+    lead = keys.add("lead", {"role": "admin"})
+    served = serving()
+    for user in ("ann", "bob"):
+        headers = {"authorization": f"Bearer {webui}", "x-edgewise-user": user}
+        served.chat(model="cloud", headers=headers | {"x-edgewise-group": "sales"})
+    page.open(f"{served.url}/dashboard/style.css")
+    page.run(f"sessionStorage.setItem('edgewise-key', '{lead}')")
+    page.errors.clear()  # a browser asks for an icon of what is no page
+    opened(page, served)
+    page.wait("document.querySelectorAll('#budgets .row').length === 3")
+    shown = page.run("[...document.querySelectorAll('#budgets small')].map((e) => e.textContent)")
+    for whose in ("$2.00 a day for ann of", "$1.00 a day for bob of", "for the group sales of"):
+        assert sum(f"{whose} webui" in each for each in shown) == 1, shown
     page.run("sessionStorage.clear()")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 import stat
 import time
@@ -106,6 +108,22 @@ def test_a_running_server_takes_up_keys_as_they_come_and_go(team: Team) -> None:
     team.looked()
     assert team.ask(third).status_code == 401
     assert served.chat().status_code == 401, "the last key's end opens nothing"
+
+
+def test_a_running_server_takes_up_other_rules_of_the_same_key(
+    team: Team, cloud: LoopbackCloud
+) -> None:
+    cloud.always("Lyon.")
+    key = team.file.add("wiki", {"budgets": ("$0.000001/day",), "policy": "prefer_local"})
+    team.serve()
+    assert code(team.ask(key, model="cloud")) == (403, "policy_not_allowed")
+    team.file.change("wiki", {"policy": ""})
+    team.looked()
+    assert code(team.ask(key, model="cloud")) == (429, "budget_spent")
+    team.file.change("wiki", {"budgets": ("$1/day",), "models": ("cloud",)})
+    team.looked()
+    assert team.ask(key, model="cloud").status_code == 200
+    assert code(team.ask(key)) == (403, "model_not_allowed")
 
 
 def test_a_file_that_breaks_while_the_server_runs_shuts_nobody_out(team: Team) -> None:
@@ -276,6 +294,29 @@ def test_whoever_is_not_trusted_must_not_name_a_user(team: Team) -> None:
     assert code(slipped) == (400, "invalid_header")
     rows = served.state.engine.ledger.usage(by="user")
     assert [(row.key, row.user, row.requests) for row in rows] == [("webui", "ann", 1)]
+
+
+def test_the_log_names_the_key_that_was_refused(
+    team: Team, caplog: pytest.LogCaptureFixture
+) -> None:
+    team.file.add("webui", {"forwards_users": True})
+    bot = team.file.add("bot", {"requests_per_minute": 1})
+    figures = team.file.add("prometheus", {"role": "metrics"})
+    team.serve()
+    with caplog.at_level(logging.INFO, "edgewise.server"):
+        team.ask(bot, headers=ANN)  # before its rate is looked at
+        team.ask(bot)
+        team.ask(bot)
+        team.ask(figures)
+        team.ask("ew-guessed")
+    lines = [json.loads(each.message) for each in caplog.records if "status" in each.message]
+    refused = {(each["client"], each["code"]) for each in lines if each["status"] != 200}
+    assert refused == {
+        ("bot", "user_not_trusted"),
+        ("bot", "rate_limit_exceeded"),
+        ("prometheus", "role_not_allowed"),
+        ("", "invalid_api_key"),
+    }
 
 
 def test_where_nobody_is_trusted_a_client_s_user_headers_mean_nothing(served: Served) -> None:

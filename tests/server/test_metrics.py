@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from edgewise.decide.drift import Drift
+from edgewise.server import metrics, state
 from edgewise.server.metrics import Energy, Gauge, Metrics, series_of
 from edgewise.server.serve import JsonLines
 from edgewise.testing import LoopbackCloud, ScriptedBackend, Status
@@ -68,6 +70,7 @@ def test_what_happened_is_counted(serving: Serving, cloud: LoopbackCloud) -> Non
     assert served.metric("edgewise_confidence_count") == 3
     assert served.metric('edgewise_slots{model="scripted-1"}') == 1
     assert 0 < served.metric("edgewise_budget_remaining_microdollars") < 3_000_000
+    assert served.metric("edgewise_budget_limit_microdollars") == 3_000_000
     assert served.metric('edgewise_breaker_open{provider="openai"}') in (0, 1)
     assert served.metric("edgewise_refused_total") == 0
     served.http.get("/v1/models", headers={"host": "evil.example"})
@@ -192,3 +195,29 @@ def test_joules_are_counted_while_the_device_works_and_only_where_they_are_told(
     energy.answered()
     assert energy.joules == pytest.approx(30 + 110)
     assert energy.joules_per_answer == pytest.approx(70)
+
+
+def test_the_joules_of_an_answer_between_two_looks_are_not_lost(
+    serving: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "intel-rapl:0").mkdir()
+    counter = tmp_path / "intel-rapl:0" / "energy_uj"
+    counter.write_text("0")
+    monkeypatch.setattr(metrics, "LOOK_AT_ENERGY_S", 600.0)  # nobody looks but who asks
+    monkeypatch.setattr(state, "Energy", partial(Energy, folder=tmp_path))
+    used = iter([5_000_000, 7_000_000, 50_000_000, 53_000_000])
+    looked = Energy.look
+
+    def look(self: Energy, *, worked: bool = False) -> None:
+        counter.write_text(str(next(used)))
+        looked(self, worked=worked)
+
+    monkeypatch.setattr(Energy, "look", look)
+    served = serving()
+    for _ in range(2):
+        served.chat()
+        served.settle()
+    assert served.state.energy.joules == pytest.approx(2 + 3), "not what was used in between"
+    assert served.state.energy.joules_per_answer == pytest.approx(2.5)
+    overview = served.http.get("/edgewise/overview/1h").json()
+    assert overview["device"]["joules_per_answer"] == pytest.approx(2.5)

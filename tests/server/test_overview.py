@@ -193,6 +193,19 @@ def test_events_tell_each_request_as_it_ends_and_stop_with_their_reader(serving:
     served.settle()
 
 
+def test_a_long_list_comes_packed_for_whoever_can_unpack_it(serving: Serving) -> None:
+    served = serving()
+    for _ in range(40):
+        served.chat()
+    served.settle()
+    plain = served.http.get("/edgewise/requests", headers={"accept-encoding": "identity"})
+    packed = served.http.get("/edgewise/requests", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert int(packed.headers["content-length"]) < len(plain.content) / 4
+    assert packed.json() == plain.json() and len(plain.json()["requests"]) == 40
+
+
 def test_an_open_page_does_not_hold_up_a_server_that_stops(served: Served) -> None:
     with served.http.stream("GET", "/edgewise/events") as response:
         lines = response.iter_lines()

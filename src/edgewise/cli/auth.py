@@ -6,6 +6,7 @@ import difflib
 import re
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +23,7 @@ from edgewise.credentials import Credentials, Place, plausible_key
 from edgewise.errors import CloudAuthFailed, CloudError, SettingsError
 from edgewise.record.report import parse_since
 from edgewise.server.keys import KeyFile, StoredKey, expires_at
-from edgewise.settings import ROLES, Settings
+from edgewise.settings import ROLES, KeySettings, Settings
 
 PLACES: dict[Place, str] = {"keyring": "the OS keyring", "file": "a file only you can read"}
 
@@ -220,15 +221,20 @@ def _read_key(row: Provider) -> str:
 
 
 _SPAN = re.compile(r"[0-9]{1,6}\s*[smhdw]")
+_RULES = (
+    *("expires", "policy", "models", "budgets", "requests_per_minute", "cloud_every_s", "redact"),
+    *("private_kinds", "forwards_users", "user_budgets", "group_budgets"),
+)
 
 
 @click.group()
 def keys() -> None:
-    """Make, list, rotate and revoke the keys of a server's clients.
+    """Make, list, change, rotate and revoke the keys of a server's clients.
 
     \b
     edgewise keys add wiki --budget '$2/day' --model auto --model 'local/*'
     edgewise keys list
+    edgewise keys change wiki --budget '$5/day'
     edgewise keys rotate wiki --keep-old 24h
     edgewise keys revoke wiki
 
@@ -237,44 +243,63 @@ def keys() -> None:
     """
 
 
+def _rule_options(command: options.Command) -> options.Command:
+    """What `add` sets and `change` replaces."""
+    given = (
+        click.option(
+            "--role",
+            type=click.Choice(ROLES),
+            help="app asks, and sees its own figures; admin sees all; metrics only reads figures.",
+        ),
+        click.option("--expires", help="90d, or a UTC date like 2027-01-31."),
+        click.option(
+            "--policy",
+            "-p",
+            help="Of all its requests; one may only be stricter.",
+            shell_complete=options.complete_policies,
+        ),
+        click.option(
+            "--model",
+            "models",
+            multiple=True,
+            help="Repeatable: a name it may ask for, with * and ?.",
+        ),
+        click.option(
+            "--budget", "budgets", multiple=True, help="Repeatable: '$2/day', '$20/month'."
+        ),
+        click.option(
+            "--per-minute", "requests_per_minute", type=click.IntRange(0), help="Requests."
+        ),
+        click.option(
+            "--forwards-users",
+            is_flag=True,
+            help="It may say for whom it asks, as Open WebUI does.",
+        ),
+        click.option(
+            "--user-budget",
+            "user_budgets",
+            multiple=True,
+            help="Repeatable: '$0.50/day' for each of its users, 'ann@x.example: $2/day' for one.",
+        ),
+        click.option(
+            "--group-budget",
+            "group_budgets",
+            multiple=True,
+            help="Repeatable: the same for groups.",
+        ),
+    )
+    for option in reversed(given):
+        command = option(command)
+    return command
+
+
 @keys.command()
 @click.argument("name")
-@click.option(
-    "--role",
-    type=click.Choice(ROLES),
-    default="app",
-    show_default=True,
-    help="app asks, and sees its own figures; admin sees all; metrics only reads figures.",
-)
-@click.option("--expires", help="90d, or a UTC date like 2027-01-31.")
-@click.option(
-    "--policy",
-    "-p",
-    default="",
-    help="Of all its requests; one may only be stricter.",
-    shell_complete=options.complete_policies,
-)
-@click.option(
-    "--model", "models", multiple=True, help="Repeatable: a name it may ask for, with * and ?."
-)
-@click.option("--budget", "budgets", multiple=True, help="Repeatable: '$2/day', '$20/month'.")
-@click.option("--per-minute", "requests_per_minute", type=click.IntRange(0), help="Requests.")
-@click.option(
-    "--forwards-users", is_flag=True, help="It may say for whom it asks, as Open WebUI does."
-)
-@click.option(
-    "--user-budget",
-    "user_budgets",
-    multiple=True,
-    help="Repeatable: '$0.50/day' for each of its users, 'ann@x.example: $2/day' for one.",
-)
-@click.option(
-    "--group-budget", "group_budgets", multiple=True, help="Repeatable: the same for groups."
-)
+@_rule_options
 @options.personal
 @options.as_json
-def add(name: str, expires: str | None, as_json: bool, **given: Any) -> None:
-    """Make a key for the client NAME, and show it once.
+def add(name: str, as_json: bool, **given: Any) -> None:
+    """Make a key for the client NAME, and show it once. Its role is app unless --role says other.
 
     NAME is the key's budget key: under it the client is counted in `edgewise ledger --by key`.
 
@@ -283,16 +308,69 @@ def add(name: str, expires: str | None, as_json: bool, **given: Any) -> None:
     edgewise keys add webui --forwards-users --user-budget '$0.50/day'
     edgewise keys add prometheus --role metrics
     """
-    rules = {rule: value for rule, value in given.items() if value}
-    if expires:
-        rules["expires"] = _moment(expires)
-    if rules.get("user_budgets") or rules.get("group_budgets"):
-        rules["forwards_users"] = True
-    settings = Settings.load()
+    settings, rules = Settings.load(), _rules_given(given)
     if name in settings.server.keys:
         raise SettingsError(f"[server.keys.{name}] in config.toml has this name")
+    _check(settings, name, rules)
     secret = KeyFile(settings.config_dir).add(name, rules)
     _show(name, secret, as_json)
+
+
+@keys.command()
+@click.argument("name")
+@_rule_options
+@click.option(
+    "--clear",
+    multiple=True,
+    type=click.Choice([each.replace("_", "-") for each in _RULES]),
+    help="Repeatable: take this rule away.",
+)
+@options.personal
+@options.as_json
+def change(name: str, clear: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Give the key of NAME other rules. The key itself and its figures stay.
+
+    What is given replaces what it was: one --budget replaces all its budgets.
+
+    \b
+    edgewise keys change wiki --budget '$5/day'
+    edgewise keys change bot --clear policy --per-minute 300
+    """
+    cleared = [each.replace("-", "_") for each in clear]
+    defaults = KeySettings(key_sha256="0" * 64)
+    rules = {rule: getattr(defaults, rule) for rule in cleared} | _rules_given(given)
+    if not rules:
+        raise click.UsageError("say what is to change, as --budget '$5/day' or --clear policy")
+    settings = Settings.load()
+    if name in settings.server.keys:
+        raise SettingsError(f"the rules of {name!r} are in config.toml: change them there")
+    _check(settings, name, rules)
+    file = KeyFile(settings.config_dir)
+    file.change(name, rules)
+    shown = _rules(file.read()[name].rules)
+    if as_json:
+        print_json({"name": name, "rules": shown})
+    else:
+        console().say(f"The rules of {name}: {_in_words(shown)}")
+
+
+def _rules_given(given: dict[str, Any]) -> dict[str, Any]:
+    # A number that was given counts: 0 takes a limit away.
+    rules = {rule: value for rule, value in given.items() if value or type(value) in (int, float)}
+    if "expires" in rules:
+        rules["expires"] = _moment(rules["expires"])
+    if rules.get("user_budgets") or rules.get("group_budgets"):
+        rules["forwards_users"] = True
+    return rules
+
+
+def _check(settings: Settings, name: str, rules: dict[str, Any]) -> None:
+    """Raises SettingsError, as if the rules stood in config.toml."""
+    key = KeySettings(key_sha256="0" * 64, **rules)
+    settings.with_changes(server=replace(settings.server, keys={name: key}))
+    ends = expires_at(key)
+    if ends is not None and ends <= time.time():
+        raise SettingsError(f"expires = {rules['expires']!r}: that is over")
 
 
 @keys.command()
@@ -330,7 +408,7 @@ def revoke(name: str, as_json: bool) -> None:
 @keys.command("list")
 @options.as_json
 def list_keys(as_json: bool) -> None:
-    """Show all keys: role, rules, when each ends and when it was last used. Never a secret.
+    """Show all keys: role, age, last use, end and rules. Never a secret.
 
     \b
     edgewise keys list
@@ -346,6 +424,7 @@ def list_keys(as_json: bool) -> None:
             "role": rules.role,
             "in": "config.toml",
             "expires": rules.expires,
+            "made_at": None,
             "last_used": None,
             "old_until": None,
             "rules": _rules(rules),
@@ -356,15 +435,15 @@ def list_keys(as_json: bool) -> None:
         print_json(rows)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    for column in ("name", "role", "last used", "ends", "rules"):
-        table.add_column(column, overflow="fold")
+    for column in ("name", "role", "made", "last used", "ends", "rules"):
+        table.add_column(column, overflow="fold", no_wrap=column == "made")
     for row in rows:
         ends = row["expires"] or "-"
         if row["old_until"] is not None:
             ends += f" (the old key {_when(row['old_until'])})"
-        rules = " · ".join(f"{name} {_words(value)}" for name, value in row["rules"].items())
+        made = "-" if row["made_at"] is None else _when(row["made_at"])[:10]
         last = "-" if row["last_used"] is None else _when(row["last_used"])
-        table.add_row(row["name"], row["role"], last, ends, rules or "-")
+        table.add_row(row["name"], row["role"], made, last, ends, _in_words(row["rules"]))
     console().print(table if rows else "No keys yet. Make one: edgewise keys add NAME")
 
 
@@ -378,6 +457,7 @@ def _key_row(key: StoredKey, used: dict[str, float]) -> dict[str, Any]:
         "role": key.rules.role,
         "in": "server-keys.json",
         "expires": key.rules.expires + (" (expired)" if ends is not None and ends <= now else ""),
+        "made_at": key.secrets[0].made_at,
         "last_used": max(times, default=None),
         "old_until": max(old, default=None),
         "rules": _rules(key.rules),
@@ -386,11 +466,7 @@ def _key_row(key: StoredKey, used: dict[str, float]) -> dict[str, Any]:
 
 def _rules(rules: Any) -> dict[str, Any]:
     """Those that are set, besides what has a column of its own."""
-    names = (
-        *("policy", "models", "budgets", "requests_per_minute", "cloud_every_s", "redact"),
-        *("private_kinds", "forwards_users", "user_budgets", "group_budgets"),
-    )
-    found = {name: getattr(rules, name) for name in names}
+    found = {name: getattr(rules, name) for name in _RULES if name != "expires"}
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in found.items()
@@ -398,8 +474,16 @@ def _rules(rules: Any) -> dict[str, Any]:
     }
 
 
-def _words(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _in_words(rules: dict[str, Any]) -> str:
+    return " · ".join(_words(name, value) for name, value in rules.items()) or "-"
+
+
+def _words(name: str, value: Any) -> str:
+    said = name.replace("_", " ")
+    if isinstance(value, list):
+        return f"{said} {', '.join(map(str, value))}"
+    own = {"requests_per_minute": f"{value} a minute", "cloud_every_s": f"cloud every {value} s"}
+    return said if value is True else own.get(name, f"{said} {value}")
 
 
 def _show(name: str, secret: str, as_json: bool, words: str = "") -> None:

@@ -28,11 +28,13 @@ from edgewise.record.report import (
     parse_since,
     usage_csv,
 )
+from edgewise.record.rows import BudgetState
 from edgewise.server.keys import all_keys, limits_of
 from edgewise.settings import Settings
 from edgewise.types.replies import doubt_of
 
 SEARCHED_FOR_AN_ID = 10_000
+MOST_PEOPLE = 10  # whose budgets the page lists
 
 
 SHORT_ID = 8
@@ -394,10 +396,18 @@ def _print_reasons(report: Report) -> None:
             f"{dollars(provider.spent_microdollars)}",
             f", {heard:.1f} s of sound" if heard else "",
         )
-    for state in report.budgets:
+    people = sorted((each for each in report.budgets if each.budget.of), key=_share_left)
+    for state in (*(each for each in report.budgets if not each.budget.of), *people[:MOST_PEOPLE]):
         screen.say(
             (f"budget {state.budget.in_words()}: ", "dim"), f"{dollars(state.remaining)} left"
         )
+    if len(people) > MOST_PEOPLE:
+        more = len(people) - MOST_PEOPLE
+        screen.say((f"{more} more users and groups have more left; --json has them", "dim"))
+
+
+def _share_left(state: BudgetState) -> float:
+    return state.remaining / max(1, state.budget.limit_microdollars)
 
 
 def _print_latency(report: Report) -> None:

@@ -465,13 +465,20 @@ def budget_states(
 ) -> list[BudgetState]:
     """What each budget has left. Inside a transaction the answer holds until it ends.
 
-    Of a rule for each user or group: those who have spent most in its window.
+    Of a rule for each user or group: those who have spent most in its window, without those who
+    have a rule of their own.
     """
+    named = {_counted(each) for each in budgets if each.name}
     return [
         _state(connection, one, now)
         for budget in budgets
         for one in (_each(connection, budget, now) if budget.of and not budget.name else (budget,))
+        if budget.name or _counted(one) not in named
     ]
+
+
+def _counted(budget: Budget) -> tuple[str, str, str, str]:
+    return budget.key, budget.of, budget.window, budget.name
 
 
 def _each(connection: sqlite3.Connection, budget: Budget, now: float) -> list[Budget]:

@@ -418,6 +418,7 @@ class Guard:
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
             shown = headers | {GOOGLE_KEY: query.get("key", "")}
         client = self._clients.admit(shown, address)
+        scope["edgewise.client"] = client  # so that the log names whoever is refused from here on
         client.check_path(method, scope["path"])
         peer = scope["client"][0] if scope.get("client") else ""
         client = self._clients.person(client, scope["headers"], peer)
@@ -458,7 +459,9 @@ class Guard:
         return via
 
     async def _refuse(self, scope: Scope, receive: Receive, send: Send, fault: Fault) -> None:
-        self._log.refused(_endpoint(scope["path"]), fault.status, fault.code)
+        client: Client | None = scope.get("edgewise.client")
+        name = client.name if client is not None else ""
+        self._log.refused(_endpoint(scope["path"]), fault.status, fault.code, name)
         if scope["type"] == "websocket":
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": fault.code})
@@ -626,7 +629,8 @@ class Served:
 
 
 class AccessLog:
-    """Takes down requests as they end. `listeners` get each one, on the thread that served it.
+    """Takes down requests as they end. `listeners` get each one, on the thread that served it;
+    `starters` are called there when one begins.
 
     `running` holds those that have not ended, by the thread that serves them.
     """
@@ -634,12 +638,15 @@ class AccessLog:
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
         self.listeners: list[Callable[[Served], None]] = []
+        self.starters: list[Callable[[], object]] = []
         self.running: dict[int, Served] = {}
 
     def begin(self, served: Served) -> None:
         """On the thread that serves it. What runs for it from now on tells how it goes."""
         watched.set(served.progress)
         self.running[threading.get_ident()] = served
+        for starter in self.starters:
+            starter()
 
     def forget(self) -> None:
         """On the thread that served it, at its very end; noted or not."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class Secret:
 
     sha256: str
     until: float | None = None
+    made_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class StoredKey:
         return {
             "number": self.number,
             "created_at": self.created_at,
-            "secrets": [{"sha256": each.sha256, "until": each.until} for each in self.secrets],
+            "secrets": [asdict(each) for each in self.secrets],
             **{name: value for name, value in rules.items() if value != getattr(plain, name)},
         }
 
@@ -106,10 +107,18 @@ class KeyFile:
             number = int(data.get("next", 0))
             data["next"] = number + 1
             made = StoredKey(
-                name, number, _now(now), (Secret(rules_of.key_sha256),), rules_of
+                name, number, _now(now), (Secret(rules_of.key_sha256, None, _now(now)),), rules_of
             ).to_dict()
             data["keys"][name] = made
         return secret
+
+    def change(self, name: str, rules: Mapping[str, Any]) -> None:
+        """Other rules for the same key: each that is named replaces what it was."""
+        with self._changing() as data:
+            key = _stored(name, _known(data, name))
+            changed = replace(key, rules=replace(key.rules, **rules))
+            budgets_of(name, changed.rules)  # what cannot be read is said now
+            data["keys"][name] = changed.to_dict()
 
     def rotate(self, name: str, keep_s: float = 0.0, now: float | None = None) -> str:
         """Another secret for the same key. The old one still counts for `keep_s` seconds."""
@@ -121,7 +130,8 @@ class KeyFile:
                 for each in row["secrets"]
                 if keep_s and (each["until"] is None or each["until"] > _now(now))
             ]
-            row["secrets"] = [{"sha256": _hash(secret), "until": None}, *kept]
+            made = asdict(Secret(_hash(secret), None, _now(now)))
+            row["secrets"] = [made, *kept]
         return secret
 
     def revoke(self, name: str) -> None:
@@ -203,14 +213,18 @@ class LastUse:
 
 
 def _stored(name: str, row: Mapping[str, Any]) -> StoredKey:
-    made = tuple(Secret(str(each["sha256"]), each["until"]) for each in row["secrets"])
+    created_at = float(row["created_at"])
+    made = tuple(
+        Secret(str(each["sha256"]), each["until"], float(each.get("made_at", created_at)))
+        for each in row["secrets"]
+    )
     given: dict[str, Any] = {
         rule: tuple(row[rule]) if isinstance(row[rule], list) else row[rule]
         for rule in _RULES
         if rule in row
     }
     rules = KeySettings(key_sha256=made[0].sha256, **given)
-    return StoredKey(name, int(row["number"]), float(row["created_at"]), made, rules)
+    return StoredKey(name, int(row["number"]), created_at, made, rules)
 
 
 def _known(data: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ GAUGES = {
     "edgewise_drift_distance": "Of the latest confidences from the calibration's own.",
     "edgewise_drift_bound": "The distance above which it is called drift.",
     "edgewise_budget_remaining_microdollars": "Left in a budget's current window.",
+    "edgewise_budget_limit_microdollars": "Of a budget in one window.",
     "edgewise_key_requests_total": "Requests of a key, as the ledger has them: of all servers.",
     "edgewise_key_kept_total": "Of those, answered by the device alone.",
     "edgewise_key_doubtful_total": "Of the kept ones, those where a better answer was wanted.",
@@ -192,14 +193,14 @@ class Energy:
         """The device gave an answer."""
         with self._lock:
             self.answers += 1
-        self.look()
+        self.look(worked=True)  # it may rest by now, and worked since it began
 
-    def look(self) -> None:
+    def look(self, *, worked: bool = False) -> None:
         """Count what was used since the last look, if the device was at work."""
         with self._lock:
             now = [_microjoules(each) for each in self._packages]
             before, self._before = self._before, now
-            if not before or not self._working():
+            if not before or not (worked or self._working()):
                 return
             for each, old, new in zip(self._packages, before, now, strict=True):
                 if old is not None and new is not None:

@@ -220,6 +220,7 @@ class ServerState:
         if not self._closed.is_set():
             self._summing.start()
         if self.energy.told:
+            self.access_log.starters.append(self.energy.look)  # what was before is not its own
             self.access_log.listeners.append(self._count_answer)
             watch = threading.Thread(target=self.energy.watch, args=(self._closed,), daemon=True)
             watch.start()
@@ -379,6 +380,8 @@ class ServerState:
                     continue
                 own = {"key": left.budget.key, "window": left.budget.window}
                 found.append(("edgewise_budget_remaining_microdollars", own, left.remaining))
+                limit = left.budget.limit_microdollars
+                found.append(("edgewise_budget_limit_microdollars", own, limit))
             names = self.clients.names
             for row in self.engine.ledger.usage() if names else ():
                 if row.key in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import math
 import queue
@@ -174,6 +175,7 @@ JUDGED = [
 ]
 TEXTS = ("prompt_text", "reply_text", "tool_calls_text")
 FRESH = JSON | {"cache-control": "no-store"}
+WORTH_PACKING = 16_384  # bytes: an open page reads again and again, maybe on a phone
 
 
 class QueueState(TypedDict):
@@ -343,7 +345,9 @@ def overview(state: ServerState, incoming: Incoming) -> Work:
         outlooks = state.engine.parts.verdicts.outlooks()
         return (report, ledger.timeline(since, STRETCHES), outlooks), report.requests
 
-    yield from _told(lambda: _overview(state, incoming, *_read(state, incoming, "overview", read)))
+    yield from _told(
+        incoming, lambda: _overview(state, incoming, *_read(state, incoming, "overview", read))
+    )
 
 
 def confidences(state: ServerState, incoming: Incoming) -> Work:
@@ -353,7 +357,7 @@ def confidences(state: ServerState, incoming: Incoming) -> Work:
         rows = [list(astuple(each)) for each in state.engine.ledger.judged(since)]
         return {"columns": JUDGED, "rows": rows}, len(rows)
 
-    yield from _told(lambda: _read(state, incoming, "confidences", read))
+    yield from _told(incoming, lambda: _read(state, incoming, "confidences", read))
 
 
 def recent(state: ServerState, incoming: Incoming) -> Work:
@@ -372,7 +376,7 @@ def recent(state: ServerState, incoming: Incoming) -> Work:
             ]
         }
 
-    yield from _told(found)
+    yield from _told(incoming, found)
 
 
 def usage(state: ServerState, incoming: Incoming) -> Work:
@@ -405,7 +409,7 @@ def usage(state: ServerState, incoming: Incoming) -> Work:
             return
         yield whole(200, FRESH | {"content-type": "text/csv; charset=utf-8"}, written)
         return
-    yield from _told(lambda: {"by": by, "every": every, "rows": rows()})
+    yield from _told(incoming, lambda: {"by": by, "every": every, "rows": rows()})
 
 
 def one_request(state: ServerState, incoming: Incoming) -> Work:
@@ -417,7 +421,7 @@ def one_request(state: ServerState, incoming: Incoming) -> Work:
         shown = {name: value for name, value in row.items() if name not in hidden}
         return shown | {"why": explain_row(row, state.settings).to_dict()}
 
-    yield from _told(found)
+    yield from _told(incoming, found)
 
 
 _OF_ANSWER = re.compile(r"^(chatcmpl-|resp_|msg_)")  # what each API has before a request's id
@@ -443,7 +447,7 @@ def feedback(state: ServerState, incoming: Incoming) -> Work:
         said = state.engine.parts.verdicts.say(row["id"], asked.right)
         return {"id": said.id, "right": said.right, "workload": said.workload}
 
-    yield from _told(found)
+    yield from _told(incoming, found)
 
 
 def _own_row(state: ServerState, incoming: Incoming, request_id: str) -> dict[str, Any]:
@@ -465,13 +469,17 @@ def _read(
     return state.reports.get((name, text), lambda: read(parse_since(text)))
 
 
-def _told(found: Callable[[], dict[str, Any]]) -> Work:
+def _told(incoming: Incoming, found: Callable[[], dict[str, Any]]) -> Work:
     try:
         status, body = 200, to_json(found())
     except EdgewiseError as error:
         fault = fault_of(error)
         status, body = fault.status, to_json(openai_error(fault))
-    yield whole(status, FRESH, body)
+    headers = FRESH
+    if len(body) >= WORTH_PACKING and "gzip" in incoming.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, compresslevel=1, mtime=0)
+        headers = FRESH | {"content-encoding": "gzip", "vary": "accept-encoding"}
+    yield whole(status, headers, body)
 
 
 def _overview(

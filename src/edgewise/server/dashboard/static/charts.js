@@ -10,28 +10,32 @@ function canvas(width, height, name) {
 }
 
 // A round number at or above, and how to divide the way to it.
+const TOPS = [[1, 5], [1.5, 3], [2, 4], [3, 3], [4, 4], [5, 5], [6, 3], [8, 4], [10, 5]];
 function scaleTo(most) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, most)));
-  const top = [1, 2, 5, 10].map((step) => step * power).find((value) => value >= most) || most;
-  return top < 4 ? { top: Math.max(1, Math.ceil(most)), step: 1 } : { top, step: [4, 2].map((parts) => top / parts).find(Number.isInteger) ?? 1 };
+  if (most <= 3) return { top: Math.max(1, Math.ceil(most)), step: 1 };
+  const power = 10 ** Math.floor(Math.log10(most));
+  const [top, parts] = TOPS.find(([each]) => each * power >= most);
+  return { top: top * power, step: (top * power) / parts };
 }
 
-export function timelineChart(stretches, width) {
-  const [left, right, top, bottom, height] = [34, 4, 8, 24, width > NARROW / 1.3 ? 262 : 190];
+// `label`: of where a stretch begins; `say`: of a number.
+export function timelineChart(stretches, width, { name = "Requests", say = count, label = null, height = width > NARROW / 1.3 ? 262 : 190 } = {}) {
   const totals = stretches.map((each) => SOURCES.reduce((sum, source) => sum + (each[source] || 0), 0));
   const scale = scaleTo(Math.max(...totals, 1));
+  const values = Array.from({ length: Math.round(scale.top / scale.step) + 1 }, (_, index) => index * scale.step);
+  const [left, right, top, bottom] = [14 + 6.5 * Math.max(2, ...values.map((value) => say(value).length)), 4, 8, 24];
   const plot = { width: width - left - right, height: height - top - bottom };
-  const svg = canvas(width, height, `Requests over time: ${count(totals.reduce((a, b) => a + b, 0))} in all, at most ${count(Math.max(...totals))} in one stretch.`);
-  for (let value = 0; value <= scale.top; value += scale.step) {
+  const svg = canvas(width, height, `${name} over time: ${say(totals.reduce((a, b) => a + b, 0))} in all, at most ${say(Math.max(...totals))} in one stretch.`);
+  for (const value of values) {
     const y = top + plot.height * (1 - value / scale.top);
     svg.append(
       draw("line", { class: "axis", x1: left, x2: width - right, y1: y, y2: y }),
-      draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", text: count(value) }),
+      draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", text: say(value) }),
     );
   }
-  const step = plot.width / stretches.length;
+  const step = Math.min(stretches.length < 4 ? 64 : 160, plot.width / stretches.length); // a lone bar is a bar
   const span = stretches[stretches.length - 1].start - stretches[0].start;
-  const label = span > 2 * 86400 ? (at) => day(at) : (at) => clock(at, false);
+  label ??= span > 2 * 86400 ? (at) => day(at) : (at) => clock(at, false);
   const every = Math.ceil(stretches.length / (width > NARROW ? 8 : 4));
   stretches.forEach((each, index) => {
     let y = top + plot.height;

@@ -3,7 +3,7 @@
 const HELLO = "What is the capital of Australia?";
 
 // A key is written as a variable of the shell: it must not be in what people paste elsewhere.
-const KEY = "EDGEWISE_SERVER_KEY";
+const KEY = "GATEWAY_KEY";
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
@@ -29,7 +29,7 @@ function written(value, terms, indent) {
     : Object.entries(value).filter(([, each]) => each !== undefined).map(([name, each]) => `${JSON.stringify(name)}: ${written(each, terms, deeper)}`);
   const [open, close] = Array.isArray(value) ? "[]" : "{}";
   const line = `${open}${parts.join(", ")}${close}`;
-  return line.length < 76 - indent.length ? line : `${open}\n${deeper}${parts.join(`,\n${deeper}`)}${terms.tail}\n${indent}${close}`;
+  return line.length < 64 - indent.length ? line : `${open}\n${deeper}${parts.join(`,\n${deeper}`)}${terms.tail}\n${indent}${close}`;
 }
 
 const python = (value) => written(value, PYTHON_WORDS, "    ");

@@ -148,7 +148,7 @@ function line(row, fresh) {
     make("td", { class: "at" }, row.id
       ? make("button", { class: "when", type: "button", text: when, "aria-label": `${when}: details`, onclick: (event) => { event.stopPropagation(); detail(row.id); } })
       : when),
-    make("td", { class: "what" }, row.task, make("small", { text: [row.model, row.key].filter(Boolean).join(" · ") })),
+    make("td", { class: "what" }, row.task, make("small", { text: [row.model, row.key].filter(Boolean).join(" · "), title: [row.model, row.key].filter(Boolean).join(" · ") })),
     make("td", { class: "by" }, make("span", { class: `pill ${row.source}`, text: row.id ? PLACES[row.source] : "refused" }), ...badges(row)),
     make("td", { class: "sure" }, row.confidence === null ? "–" : confidenceBar(row.confidence, row.source, row.verified, row.calibration)),
     why,

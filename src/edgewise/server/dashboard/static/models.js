@@ -22,6 +22,18 @@ export async function refreshModels(now = false) {
 
 const size = (bytes) => (bytes ? `${(bytes / 1e9).toFixed(1)} GB` : "");
 
+// Beside the confidences where there is room for it, else below them. Once: nothing jumps later.
+let placed = false;
+function place() {
+  const [lower, right] = [byId("lower"), byId("right-stack")];
+  if (placed || !lower.clientHeight) return;
+  placed = true;
+  lower.style.alignItems = "start"; // as high as what is in them
+  const room = right.previousElementSibling.offsetHeight - right.offsetHeight;
+  lower.style.alignItems = "";
+  if (room > 60 + 56 * byId("models-list").children.length) right.append(byId("models"));
+}
+
 function show(models) {
   byId("models").hidden = !models.length;
   byId("models-list").replaceChildren(...models.map((each) => {
@@ -40,6 +52,7 @@ function show(models) {
     }
     return row;
   }));
+  place();
 }
 
 function tools(each) {

@@ -10,11 +10,18 @@ import { Threshold } from "./threshold.js";
 import { refreshUsage, startUsage } from "./usage.js";
 
 const AGAIN_MS = 5000;
+const GAP_MS = 1000; // at least, between two readings
+const MANY = 500; // confidences: so many are read again more rarely
+const MANY_MS = 15000;
+// The long lists. `of`: the figures they belong to; `news`: something has come since; `late`: the
+// confidences are older than the requests.
+const lists = { of: "", news: false, late: false, at: 0, requests: [], confidences: [] };
 const threshold = new Threshold();
 let last = null;
 let waiting = null;
 let busy = false;
 let again = false;
+let began = -GAP_MS;
 let onRequests = () => {};
 
 // Who is told the latest requests, each time they are read.
@@ -39,21 +46,20 @@ export function startOverview() {
 
 // After a request: soon, but not once for each of many.
 export function refreshSoon() {
-  waiting ??= setTimeout(() => { waiting = null; refresh(); }, 300);
+  lists.news = true;
+  waiting ??= setTimeout(() => { waiting = null; refresh(); }, Math.max(300, began + GAP_MS - performance.now()));
 }
 
 export async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
+  began = performance.now();
   try {
     const range = byId("range").value;
-    const [overview, confidences, { requests }] = await Promise.all([
-      getJson(`/edgewise/overview/${range}`), getJson(`/edgewise/confidences/${range}`), getJson("/edgewise/requests"),
-    ]);
+    const overview = await getJson(`/edgewise/overview/${range}`);
     last = overview;
     show(overview);
-    threshold.take(confidences, overview.settings);
-    onRequests(requests);
+    await readLists(range, overview);
     refreshUsage();
     refreshModels();
     connected(true);
@@ -63,6 +69,25 @@ export async function refresh() {
     busy = false;
     if (again) { again = false; refreshSoon(); }
   }
+}
+
+// The requests and their confidences are read again where something has come.
+async function readLists(range, { report, settings }) {
+  const of = JSON.stringify([range, report.requests, report.by_source, report.verdicts]);
+  if (of !== lists.of || lists.news) {
+    lists.news = false;
+    lists.late = true;
+    ({ requests: lists.requests } = await getJson("/edgewise/requests"));
+  }
+  const isOther = !lists.of.startsWith(`["${range}"`);
+  lists.of = of;
+  if (lists.late && (isOther || lists.confidences.length < MANY || performance.now() - lists.at > MANY_MS)) {
+    [lists.at, lists.late] = [performance.now(), false];
+    const found = await getJson(`/edgewise/confidences/${range}`);
+    lists.confidences = found.rows;
+    threshold.take(found, settings);
+  }
+  onRequests(lists.requests);
 }
 
 export function connected(good, why = "") {
@@ -83,15 +108,16 @@ function show(overview) {
   showReadiness(overview);
   showDrift(drift);
   showShare(report);
-  byId("requests").textContent = count(report.requests);
+  figure("requests", count(report.requests));
   byId("requests-note").textContent = report.failed ? `${count(report.failed)} without an answer` : "all were answered";
-  byId("spent").textContent = money(report.spent_microdollars);
+  figure("spent", money(report.spent_microdollars));
   byId("spent-note").textContent = report.reserved_microdollars
     ? `${money(report.reserved_microdollars)} more set aside for calls still running`
     : report.estimated_microdollars ? `${money(report.estimated_microdollars)} of it estimated` : "from the tokens that providers report";
-  byId("avoided").textContent = money(report.avoided_microdollars);
-  byId("degraded").textContent = count(report.degraded);
-  byId("degraded-note").textContent = report.degraded ? `it should have answered; ${reasons(report.degraded_reasons)}` : "it answered whenever it should have";
+  figure("avoided", money(report.avoided_microdollars));
+  figure("degraded", count(report.degraded));
+  byId("degraded-note").textContent = report.degraded ? "it should have answered and did not:" : providers.length ? "it answered whenever it should have" : "no provider has a key, and none was missed";
+  byId("degraded-reasons").replaceChildren(...Object.entries(report.degraded_reasons).map(([code, times]) => make("li", {}, whyNotCloud(code), make("b", { text: count(times) }))));
   showErrors(report.verdicts);
   byId("captions-link").hidden = !overview.captions;
   if (!report.requests) for (const id of ["requests-note", "degraded-note"]) byId(id).textContent = "none in this time";
@@ -102,8 +128,10 @@ function show(overview) {
   showWorkloads(overview.workloads);
 }
 
-// Each reason with how often it was, the most frequent first.
-const reasons = (counted) => Object.entries(counted).map(([code, times]) => `${whyNotCloud(code)}: ${count(times)}`).join("; ");
+function figure(id, text) {
+  byId(id).textContent = text;
+  byId(id).classList.toggle("long", text.length > 7);
+}
 
 // What people and programs said about the device's answers.
 function showErrors({ count: judged, wrong, share, low, high }) {
@@ -138,7 +166,7 @@ function showDrift(found) {
 function showShare(report) {
   byId("share").textContent = percent(report.share_on_device);
   const answered = SOURCES.filter((source) => source !== "none").reduce((sum, source) => sum + (report.by_source[source] || 0), 0);
-  byId("share-note").textContent = answered ? `of ${count(answered)} answers the device gave ${count(report.by_source.local || 0)} alone` : "";
+  byId("share-note").textContent = answered ? `${count(report.by_source.local || 0)} of ${count(answered)} answer${answered === 1 ? "" : "s"} came from the device alone` : "";
   const total = SOURCES.reduce((sum, source) => sum + (report.by_source[source] || 0), 0);
   const present = SOURCES.filter((source) => report.by_source[source]);
   byId("share-bar").replaceChildren(...present.map((source) => {
@@ -193,6 +221,8 @@ function showProviders(providers) {
     : [make("p", { class: "empty" }, ...withCode("No provider has a key: everything stays on the device. `edgewise auth set openai` stores one."))]));
 }
 
+const whose = ({ of, name, key }) => (of ? ` for ${of === "user" ? "" : "the group "}${name} of ${key}` : key ? ` for ${key}` : "");
+
 function showBudgets(budgets) {
   // What is nearest its end first; those of all keys before those of one.
   const share = (each) => (each.limit ? each.remaining / each.limit : 0);
@@ -202,7 +232,7 @@ function showBudgets(budgets) {
     bar.style.width = `${100 * left}%`;
     return make("div", { class: "row" },
       make("span", { class: "grow", text: `${money(Math.max(0, each.remaining))} left` },
-        make("small", { text: `of ${money(each.limit)} a ${each.window}${each.key ? ` for ${each.key}` : ""}, until ${day(each.resets_at)}` })),
+        make("small", { text: `of ${money(each.limit)} a ${each.window}${whose(each)}, until ${day(each.resets_at)}` })),
       make("div", { class: `gauge${left < 0.1 ? " low" : ""}`, role: "meter", "aria-label": "Budget left", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * left) }, bar));
   });
   byId("budgets").replaceChildren(make("h3", { text: "Budget left" }),

@@ -171,6 +171,10 @@ export const clock = (seconds, withSeconds = true) =>
 export const day = (seconds) =>
   new Date(1000 * seconds).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 
+// Of what is counted in whole days of UTC, wherever the reader is.
+export const dayUtc = (seconds) =>
+  new Date(1000 * seconds).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+
 // What a decision's or an error's code says, in words; the code itself stays beside it.
 const WORDS = {
   kept_confident: "sure enough",

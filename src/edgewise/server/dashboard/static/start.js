@@ -36,7 +36,7 @@ export function showReadiness({ device, providers, keyed: needed }) {
     ? fact(healthy.length ? "good" : "warn", `The cloud is set up: ${providers.map((each) => each.name).join(", ")}`, "It answers what the device is in doubt about.")
     : fact("warn", "No cloud provider has a key", "The device answers everything and says where it is in doubt. To add a key, and then start the server again:", "edgewise auth set openai");
   const key = keyed
-    ? fact("good", "Clients need a key", "The one you typed in here, or one of [server.keys].")
+    ? fact("good", "Clients need a key", "In the variable GATEWAY_KEY of the programs here. A key for one more app, on the server’s machine:", "edgewise keys add NAME")
     : fact("good", "Clients need no key", "Where a client asks for one, any word will do.");
   byId("readiness").replaceChildren(local, cloud, key);
 }
