@@ -367,7 +367,8 @@ def most_asked(original: Original) -> int | None:
     """The longest answer that it asks for, under any name that its protocol has for that."""
     body = _config(original) if original.wire == "gemini" else original.body
     limits = [body.get(name) for name in LIMIT_NAMES[original.wire]]
-    return max((int(limit) for limit in limits if limit), default=None)
+    # Some servers take -1 for "none".
+    return max((int(limit) for limit in limits if limit and limit > 0), default=None)
 
 
 def _config(original: Original) -> Mapping[str, Any]:

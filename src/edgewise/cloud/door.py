@@ -333,9 +333,10 @@ class Door:
         name = provider.config.name
         if trip.finish is None:
             raise CloudCut(f"{name} stopped before the end of the answer", provider=name)
-        # The limit fell into a call, or into thoughts.
-        cut = trip.finish.reason == "length" and (request.tools or original is not None)
-        if not trip.shown and not cut:
+        # The limit fell into a call, or into thoughts. What is passed on may be empty, and say why:
+        # agents go on after an empty turn, and are told of a refusal.
+        cut = trip.finish.reason == "length" and request.tools
+        if not trip.shown and not cut and original is None:
             raise CloudEmpty(f"{name} sent an empty answer", provider=name)
         yield from waiting
         yield trip.finish
@@ -579,8 +580,15 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
         request, original = replace(request, original=None), None
     if original is not None:
         # Those that a device sees may have been made smaller for it: what leaves is cleaned anew.
-        cleaner = _Cleaner(row, config.model, sum(1 for _ in _pictures_in(original.body)))
-        body = cleaner.cleaned(original.body)
+        count = sum(1 for _ in _pictures_in(original.body))
+        if not count:
+            return request
+        cleaner = _Cleaner(row, config.model, count)
+        # Each by itself: what holds no picture stays the very value that came.
+        body = {
+            name: cleaner.cleaned(each) if any(_pictures_in(each)) else each
+            for name, each in original.body.items()
+        }
         pictures = tuple(cleaner.pictures)
         return replace(request, original=replace(original, body=body, pictures=pictures))
     if not request.has_images:

@@ -11,11 +11,19 @@ from typing import Any
 from edgewise.bridge import Cancellation
 from edgewise.decide.session import find_chore
 from edgewise.engine import run
-from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
+from edgewise.errors import (
+    Cancelled,
+    CloudClosed,
+    DoesNotFit,
+    EdgewiseError,
+    ExtraMissing,
+    InvalidRequest,
+    ModelNotFound,
+)
 from edgewise.local.backend import Described
 from edgewise.server.access import Client, Served
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
-from edgewise.server.forward import Verbatim, noted, original, untranslated
+from edgewise.server.forward import Verbatim, noted, original, unread, untranslated
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     AUTO,
@@ -44,6 +52,9 @@ from edgewise.server.wire import (
 from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Raw, Reply, Switched, TextDelta
 
+# Of a cloud that is closed to a request for a while, whatever is in it.
+_WAITS = ("breaker_open", "budget_spent", "cooldown")
+
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
@@ -63,18 +74,20 @@ def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     served = Served(endpoint=wire.name, client=incoming.client.name)
 
     def work() -> Work:
-        ask, options = _understood(state, wire, incoming, served)
-        if ask.loaded is not None:
+        ask, options, request = _understood(state, wire, incoming, served)
+        if request is None:
             yield from _loaded(state, ask, options, served, incoming.client.own)
             return
-        request = state.engine.parts.request(ask.messages, **options)
-        request = replace(request, original=original(wire, ask, incoming.headers))
         served.id = request.id
         try:
             if ask.stream:
                 yield from _streamed(state, wire, ask, request, served, incoming)
             else:
                 yield from _whole(state, wire, ask, request, served, incoming.cancellation)
+        except (CloudClosed, DoesNotFit) as error:
+            if ask.wrong is None or error.code in _WAITS:
+                raise
+            raise ask.wrong from error
         finally:
             if options.get("policy") != "cloud_only":
                 state.keep(options.get("model", ""), ask.keep_s, incoming.client.own)
@@ -147,13 +160,34 @@ def fault_to_tell(error: Exception, cancellation: Cancellation) -> Fault | None:
 
 def _understood(
     state: ServerState, wire: Wire, incoming: Incoming, served: Served
-) -> tuple[Ask, dict[str, Any]]:
-    """What is asked, and the engine's options for it."""
-    ask = wire.read(incoming.body, remote_images=state.server.remote_images)
+) -> tuple[Ask, dict[str, Any], Request | None]:
+    """What is asked, the engine's options for it, and its request; None: there is nothing to ask.
+
+    What cannot be read may still be its provider's to answer.
+    """
+    try:
+        ask = wire.read(incoming.body, remote_images=state.server.remote_images)
+        return _requested(state, wire, ask, incoming, served)
+    except InvalidRequest as error:
+        if (left := unread(wire, incoming.body, error)) is None:
+            raise
+        return _requested(state, wire, left, incoming, served)
+
+
+def _requested(
+    state: ServerState, wire: Wire, ask: Ask, incoming: Incoming, served: Served
+) -> tuple[Ask, dict[str, Any], Request | None]:
     served.stream, served.model = ask.stream, ask.model[:80]
     chore = find_chore(ask.messages, tools=bool(ask.options.get("tools") or ask.foreign))
     routed = chat_options(state, incoming, ask.model, ask.metadata, chore)
-    return ask, {**ask.options, **routed}
+    options = {**ask.options, **routed}
+    if ask.loaded is not None:
+        return ask, options, None
+    request = state.engine.parts.request(ask.messages, **options)
+    left = original(wire, ask, incoming.headers, incoming.body)
+    if ask.wrong is not None and left is None:
+        raise ask.wrong
+    return ask, options, replace(request, original=left)
 
 
 def _loaded(
@@ -318,6 +352,7 @@ def _routed(
     other: Callable[[str], str] = no_other,
 ) -> dict[str, Any]:
     """The cancellation learns which cloud is wanted: the engine looks there."""
+    incoming.cancellation.cloud = ""
     any_model = state.server.any_model
     route = resolve_model(
         model,

@@ -1,8 +1,8 @@
 """What is sent on as it came, and what comes back as it is: the server's part of forwarding.
 
-`original` is a request without what is ours in it; `Verbatim` writes a provider's own events, with
-our `edgewise` object in the first and the last; `untranslated` names what another protocol cannot
-say.
+`original` is a request without what is ours in it, `unread` one that we cannot read; `Verbatim`
+writes a provider's own events, with our `edgewise` object in the first and the last; `untranslated`
+names what another protocol cannot say.
 """
 
 from __future__ import annotations
@@ -10,24 +10,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from edgewise.errors import InvalidRequest
+from edgewise.server.body import (
+    BadField,
+    Between,
+    Flag,
+    Many,
+    Model,
+    Object,
+    Text,
+    parse_body,
+    read_model,
+)
 from edgewise.server.wire import PREFIX, Ask, Opening, Report, Routing, Wire, to_json
-from edgewise.types.messages import Original
+from edgewise.types.messages import Message, Original
 from edgewise.types.replies import Raw
 
 # Of a client's headers, what is for the provider. Keys and addresses are not among them.
 _SENT_ON = ("anthropic-beta", "anthropic-version", "openai-beta")
 _PLAIN = re.compile(r"[A-Za-z0-9._,=; -]{1,1000}")
 MOST_NAMED = 20  # of what is not translated
+_MOST_COUNTED = 1_000_000
 # Fields that say nothing of their own: every protocol has its words for them.
 _SAID_ANYWAY = {"type", "stream", "stream_options", "metadata", "store", "id", "status"}
 
 
-def original(wire: Wire, ask: Ask, headers: Mapping[str, str]) -> Original | None:
+def original(
+    wire: Wire, ask: Ask, headers: Mapping[str, str], written: bytes = b""
+) -> Original | None:
     """The request as its client sent it; None where no provider has its protocol, or where known
     facts are to be told, which are ours."""
     if wire.forwards is None or ask.metadata.get("context") or ask.metadata.get(f"{PREFIX}context"):
@@ -49,6 +64,8 @@ def original(wire: Wire, ask: Ask, headers: Mapping[str, str]) -> Original | Non
     return Original(
         wire=wire.forwards,
         body=body,
+        written=written,
+        sent=ask.body,
         headers=sent_on,
         foreign=ask.foreign,
         stream=ask.stream,
@@ -84,6 +101,76 @@ def _unread(read: Any, sent: Any, path: str) -> Iterator[str]:
             yield from _unread(getattr(read, known[name]), value, place)
         elif value is not None and name not in _SAID_ANYWAY:
             yield place
+
+
+_Limit = Annotated[int | None, Between(-1, _MOST_COUNTED)]
+_Answers = Annotated[int | None, Between(1, 128)]
+
+
+class _Config(Model):
+    """Where Gemini says them, in either spelling."""
+
+    limit: _Limit = Field(None, alias="maxOutputTokens")
+    limit_too: _Limit = Field(None, alias="max_output_tokens")
+    answers: _Answers = Field(None, alias="candidateCount")
+    answers_too: _Answers = Field(None, alias="candidate_count")
+
+
+class _Window(Model):
+    """What must be known of a request to route it, to pay for it, and to read its answer."""
+
+    model: Text = ""
+    stream: Flag | None = None
+    stream_options: Object | None = None
+    background: Flag | None = None
+    metadata: Object | None = None
+    tools: Many[Object] | Object | None = None
+    n: _Answers = None
+    max_tokens: _Limit = None
+    max_completion_tokens: _Limit = None
+    max_output_tokens: _Limit = None
+    config: _Config | None = Field(None, alias="generationConfig")
+    config_too: _Config | None = Field(None, alias="generation_config")
+
+
+def unread(wire: Wire, written: bytes, error: InvalidRequest) -> Ask | None:
+    """A request that cannot be read, for `error`: whether it is wrong is its provider's to say.
+
+    None where nobody else could answer it. A provider of another protocol, and the device, are not
+    asked: then the error is told.
+    """
+    if wire.forwards is None:
+        return None
+    try:
+        sent = parse_body(written)
+        read = read_model(_Window, sent)
+    except BadField:
+        return None
+    model, stream = wire.in_path or (read.model, bool(read.stream))
+    if read.background or not model:
+        return None
+    place = error.path if isinstance(error, BadField) and error.path else "it"
+    words = "\n".join(_words(sent))
+    return Ask(
+        model=model,
+        messages=(Message("user", words or "[empty]"),),
+        options={},
+        metadata=read.metadata or {},
+        stream=stream,
+        usage=bool((read.stream_options or {}).get("include_usage", wire.forwards != "chat")),
+        body=sent,
+        foreign=(f"what is in {place}",),
+        wrong=error,
+    )
+
+
+def _words(value: Any) -> Iterator[str]:
+    """All texts in it, so that it has its length, and the ledger something to show."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _words(each)
 
 
 class Forwarded(TypedDict):
