@@ -604,16 +604,16 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
 def _pictures_in(value: Any) -> Iterator[Image]:
     """The pictures of an original, wherever they stand. One that is only pointed to has an address
     and no bytes. Raises InvalidRequest for what is no picture."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _pictures_in(each)
-    if not isinstance(value, dict):
-        return
-    if (picture := _picture(value)) is not None:
-        yield picture
-        return
-    for each in value.values():
-        yield from _pictures_in(each)
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, list):
+            left += inner
+        elif isinstance(inner, dict):
+            if (picture := _picture(inner)) is not None:
+                yield picture
+            else:
+                left += inner.values()
 
 
 def _picture(part: Mapping[str, Any]) -> Image | None:
@@ -637,7 +637,7 @@ def _blob(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A picture in Gemini's words, which may be spelt in two ways."""
     for name in ("inlineData", "inline_data"):
         blob = part.get(name)
-        if isinstance(blob, Mapping):
+        if isinstance(blob, dict):
             kind = str(blob.get("mimeType") or blob.get("mime_type"))
             return blob if kind.startswith("image/") else None
     return None
