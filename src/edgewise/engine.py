@@ -345,7 +345,8 @@ def _events(
         clock=time.perf_counter,
         pace=parts.pace,
     )
-    if request.has_images:
+    # An agent's pictures of before are not looked at again, once the cloud goes on with them.
+    if request.has_images and (begun is None or request.original is None):
         yield from tasks.see(parts, request, needed, attempts, live)
         return
     yield from chat.answer(request, needed, attempts, live=live, begun=begun)

@@ -288,3 +288,12 @@ def test_what_is_no_json_is_still_refused_after_its_like_was_taken() -> None:
     assert as_tools(good)[0].name == "a"
     with pytest.raises(InvalidRequest, match="names must be text"):
         as_tools([{"name": "a", "parameters": {"properties": {1: {"type": "string"}}}}])
+
+
+def test_tools_of_an_agents_size_are_read_once() -> None:
+    def sent() -> list[dict[str, Any]]:
+        return [{"name": f"tool_{n}", "description": "x" * 3_000} for n in range(25)]
+
+    tools = as_tools(sent())
+    assert as_tools(sent()) is tools
+    assert as_tools(tools) is tools  # the engine looks at what the server has read

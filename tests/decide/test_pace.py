@@ -109,6 +109,14 @@ def test_otherwise_time_is_no_reason(attempts: list[Attempt], because: str) -> N
     assert paced(*attempts).find_slowness(ask(), "here") is None, because
 
 
+@pytest.mark.parametrize("tokens", [1, 12])
+def test_a_device_that_reads_for_long_and_never_answers_is_slow(tokens: int) -> None:
+    handed_off = local(outcome="handed_off", tokens=tokens, first_s=12.0)
+    slow = paced(*[handed_off] * 3, *[cloud()] * 3).find_slowness(ask(), "here")
+    assert slow is not None and slow.code == "slow_device"
+    assert paced(*[handed_off] * 2, *[cloud()] * 3).find_slowness(ask(), "here") is None
+
+
 def test_one_setting_turns_it_off_and_another_model_is_not_known() -> None:
     assert paced(*THREE_EACH, slow_after_s=0.0).find_slowness(ask(), "here") is None
     assert paced(*THREE_EACH).find_slowness(ask(), "elsewhere") is None

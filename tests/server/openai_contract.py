@@ -98,7 +98,7 @@ def check_models_and_errors(client: Any) -> None:
     assert next(iter(client.models.list())).id == "auto"
     assert client.models.retrieve("auto").id == "auto"
     for wrong, kind in (
-        ({"temperature": 9}, openai.BadRequestError),
+        ({"model": "local", "temperature": 9}, openai.BadRequestError),
         ({"model": "cloud/nosuch/model"}, openai.BadRequestError),
         ({"model": "local/nothing"}, openai.NotFoundError),
     ):

@@ -437,7 +437,7 @@ def test_what_is_wrong_is_named(session_served: Served, wrong: dict[str, Any], n
 def test_the_official_client_gets_the_field_that_was_wrong(served: Served) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         served.openai().chat.completions.create(
-            model="auto",
+            model="local",
             messages=HELLO,
             temperature=9,
         )
@@ -501,7 +501,7 @@ def test_raw_bytes_of_an_answer_are_utf_8(serving: Serving) -> None:
     ids=str,
 )
 def test_what_is_not_used_may_not_be_wrong_either(served: Served, wrong: dict[str, Any]) -> None:
-    answer = served.chat(**wrong)
+    answer = served.chat(model="local", **wrong)
     assert answer.status_code == 400
     assert next(iter(wrong)) in answer.json()["error"]["message"]
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
+from edgewise.cloud.conversation import LONGEST_ANSWER, most_output_tokens
+from edgewise.cloud.http import members
+from edgewise.cloud.openai import forwarded
+from edgewise.cloud.providers import PROVIDERS as PROVIDERS_OF_OURS
 from edgewise.testing import (
     LoopbackCloud,
     Recorded,
@@ -15,6 +20,7 @@ from edgewise.testing import (
     ScriptedFunctionModel,
     Status,
 )
+from edgewise.types.messages import Message, Original, Request
 from tests.server.conftest import Serving
 from tests.server.served import Served
 
@@ -580,6 +586,177 @@ def test_of_several_pieces_each_answer_and_each_call_is_put_together(
     assert answer["service_tier"] == "flex" and "obfuscation" not in answer
 
 
+ODD = (
+    '{ "model" :"gpt-4o",\n"messages":[ {"role":"user","content":"\\u00e9 \\ud83d\\ude42 é\\/"} ],'
+    '"tools":[{"type":"function","function":{"name":"go","parameters":{"type":"object","x":1E+2}}}],'
+    '"zz_list": [1.50, -0, 0.12345678901234567890, 123456789012345678901, {"b":1,"a":2}],'
+    '"top_p":1.0,"metadata":{"job" : "x"},"user":"\\u0041"\r\n}'
+)
+
+
+def test_values_leave_in_the_bytes_they_came_in(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = gateway(serving, cloud, "chat")
+    cloud.always(Recorded(pieces=(json.dumps(WHOLE["chat"]).encode(),)))
+    kind = {"content-type": "application/json"}
+    assert served.http.post("/v1/chat/completions", content=ODD, headers=kind).status_code == 200
+    (left,) = cloud.requests
+    assert members(left.content.decode()) == members(ODD)
+    assert list(members(ODD)) == [
+        "model",
+        "messages",
+        "tools",
+        "zz_list",
+        "top_p",
+        "metadata",
+        "user",
+    ]
+
+
+# What providers take, or answer in words of their own, and we do not read.
+NOT_READ: dict[str, tuple[str, dict[str, Any]]] = {
+    "functions": ("chat", {"functions": [{"name": "go"}], "function_call": "auto"}),
+    "a result of a function": (
+        "chat",
+        {"messages": [{"role": "user", "content": "x"}, {"role": "function", "content": "y"}]},
+    ),
+    "a call without an id": (
+        "chat",
+        {
+            "messages": [
+                {"role": "user", "content": "x"},
+                {"role": "assistant", "tool_calls": [{"function": {"name": "go"}}]},
+                {"role": "tool", "content": "y"},
+            ]
+        },
+    ),
+    "a schema that is true": (
+        "chat",
+        {
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "go", "parameters": {"properties": {"x": True}}},
+                }
+            ]
+        },
+    ),
+    "another choice": ("chat", {"tool_choice": "any"}),
+    "another format": ("chat", {"response_format": {"type": "grammar", "grammar": "x"}}),
+    "no words": ("chat", {"messages": [{"role": "user", "content": None}]}),
+    "an address": (
+        "chat",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": "https://a.example/b"}}],
+                }
+            ]
+        },
+    ),
+    "no limit at all": ("chat", {"max_tokens": -1}),
+    "a file": (
+        "messages",
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image", "source": {"type": "file", "file_id": "f1"}}],
+                }
+            ]
+        },
+    ),
+    "a tool of the provider": (
+        "messages",
+        {
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}],
+            "tool_choice": {"type": "tool", "name": "web_search"},
+        },
+    ),
+    "arguments that are a list": (
+        "messages",
+        {
+            "messages": [
+                {"role": "user", "content": "x"},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "a", "name": "go", "input": []}],
+                },
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]},
+            ]
+        },
+    ),
+    "an answer that it keeps": ("responses", {"previous_response_id": "resp_1"}),
+    "a conversation that it keeps": ("responses", {"conversation": "conv_1", "input": "x"}),
+    "a picture that it keeps": (
+        "responses",
+        {
+            "input": [
+                {"role": "user", "content": [{"type": "input_image", "file_id": "f1"}]},
+            ]
+        },
+    ),
+    "only what is pointed to": ("responses", {"input": [{"type": "item_reference", "id": "x"}]}),
+    "words in place of a list": ("gemini", {"contents": "x"}),
+    "another mode": ("gemini", {"toolConfig": {"functionCallingConfig": {"mode": "NEW"}}}),
+}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("case", NOT_READ)
+def test_whether_what_we_cannot_read_is_wrong_is_its_providers_to_say(
+    serving: Serving, cloud: LoopbackCloud, case: str, stream: bool
+) -> None:
+    wire, changed = NOT_READ[case]
+    _, body, pieces, model = WIRES[wire]
+    served = gateway(serving, cloud, wire, policy="prefer_local")
+    cloud.always(Recorded(pieces=pieces if stream else (json.dumps(WHOLE[wire]).encode(),)))
+    sent = {**body, **changed}
+    answer = send(served, wire, sent, stream=stream)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-edgewise-reason"] == "handoff_parts_unsupported"
+    (left,) = cloud.requests
+    found = json.loads(left.content)
+    assert {name: found.get(name) for name in sent} == sent
+    assert found.get("model", model) == model
+
+
+@pytest.mark.parametrize("case", NOT_READ)
+def test_what_we_cannot_read_stays_where_its_provider_cannot_be_asked(
+    serving: Serving, cloud: LoopbackCloud, case: str
+) -> None:
+    wire, changed = NOT_READ[case]
+    other = "openai" if wire in ("messages", "gemini") else "anthropic"
+    served = gateway(serving, cloud, wire, chain=(other,))
+    kept = send(served, wire, {**WIRES[wire][1], **changed}, stream=False)
+    private = send(
+        served, wire, {**WIRES[wire][1], **changed}, stream=True, x_edgewise_privacy="private"
+    )
+    assert {kept.status_code, private.status_code} == {400}
+    assert "invalid_request" in kept.text and "invalid_request" in private.text
+    assert not cloud.requests
+
+
+def test_a_limit_that_is_none_is_paid_for_as_none() -> None:
+    original = Original(wire="chat", body={"max_tokens": -1, "messages": []})
+    request = Request(messages=(Message("user", "x"),), original=original)
+    assert most_output_tokens(request) == LONGEST_ANSWER
+    limited = replace(request, max_tokens=256)
+    body = forwarded(limited, original, "any", PROVIDERS_OF_OURS["openai"]).body
+    assert body["max_completion_tokens"] == 256 == most_output_tokens(limited)
+
+
+def test_a_wrong_word_about_where_it_may_go_is_refused_in_what_we_cannot_read(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = gateway(serving, cloud, "chat")
+    facts = {"context": {"date": "today"}}  # ours: such a request does not leave as it came
+    for metadata in ({"privacy": "privat"}, {"edgewise_polcy": "local_only"}, ["private"], facts):
+        body = {**CHAT, "functions": [{"name": "go"}], "metadata": metadata}
+        assert send(served, "chat", body, stream=False).status_code == 400
+    assert not cloud.requests
+
+
 def test_what_another_protocol_cannot_say_is_named(serving: Serving, cloud: LoopbackCloud) -> None:
     served = gateway(serving, cloud, "messages")
     asked = {**CHAT, "messages": CHAT["messages"][1:2] + CHAT["messages"][4:]}
@@ -671,6 +848,70 @@ def _texts(stream: str) -> list[str]:
         for candidate in value.get("candidates", ()):
             found += [part.get("text", "") for part in candidate["content"]["parts"]]
     return found
+
+
+def said(*deltas: Any, finish: str | None = "stop") -> tuple[bytes, ...]:
+    return (*(chunk(each) for each in deltas), chunk({}, finish), b"data: [DONE]\n\n")
+
+
+# Streams that are no error, and not what their protocol describes.
+ODD_STREAMS = {
+    "thoughts and words as lists": said(
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]},
+        {"content": [{"type": "text", "text": "Yes"}]},
+        {"content": "."},
+    ),
+    "no list of choices": (b'data: {"id":"x","choices":null}\n\n', *said({"content": "Yes."})),
+    "arguments that are no text": said(
+        {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "go", "arguments": {"a": 1}}}]}
+    ),
+    "a delta that is a text": said("Yes.", {"content": "Yes."}),
+    "nothing at all": said({"role": "assistant", "content": ""}),
+}
+
+
+@pytest.mark.parametrize("case", ODD_STREAMS)
+def test_an_event_that_we_cannot_read_is_for_its_client(
+    serving: Serving, cloud: LoopbackCloud, case: str
+) -> None:
+    served = gateway(serving, cloud, "chat")
+    pieces = ODD_STREAMS[case]
+    cloud.always(Recorded(pieces=pieces))
+    answer = send(served, "chat", {**CHAT, "stream_options": {"include_usage": True}}, stream=True)
+    assert answer.headers["x-edgewise-source"] == "cloud"
+    assert without_ours(answer.content) == b"".join(pieces)
+
+
+EMPTY: dict[str, dict[str, Any]] = {
+    "chat": {"choices": [{"index": 0, "message": {"role": "assistant"}, "finish_reason": None}]},
+    "responses": {**RESPONSE, "status": "completed"},
+    "messages": {**MESSAGE, "content": [], "stop_reason": "refusal", "usage": USED},
+    "gemini": {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": GEMINI_USED},
+}
+
+
+@pytest.mark.parametrize("wire", EMPTY)
+def test_an_empty_answer_is_an_answer(serving: Serving, cloud: LoopbackCloud, wire: str) -> None:
+    """An agent's model often has nothing to add to what it did, or refuses without a word."""
+    served = gateway(serving, cloud, wire)
+    cloud.always(Recorded(pieces=(json.dumps(EMPTY[wire]).encode(),)))
+    answer = send(served, wire, WIRES[wire][1], stream=False)
+    assert answer.headers["x-edgewise-source"] == "cloud"
+    assert json.loads(without_ours(answer.content)) == EMPTY[wire]
+
+
+def test_a_list_of_thoughts_is_put_together_with_the_words_behind_it(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = gateway(serving, cloud, "chat", policy="prefer_local")
+    cloud.always(Recorded(pieces=ODD_STREAMS["thoughts and words as lists"]))
+    asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hello?"}]}
+    answer = send(served, "chat", asked, stream=False).json()
+    assert answer["choices"][0]["message"]["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+        {"type": "text", "text": "Yes"},
+        {"type": "text", "text": "."},
+    ]
 
 
 def test_a_stream_that_breaks_ends_with_an_error(serving: Serving, cloud: LoopbackCloud) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edgewise.local.store import ModelStore
 from edgewise.server.wire import meant
 from edgewise.testing import LoopbackCloud, ScriptedBackend
 from tests.server.conftest import Serving
@@ -97,3 +98,13 @@ def test_small_work_may_stay_on_the_device_whatever_its_client_names(
     served.http.post("/v1/messages", json={**asked, "messages": HELLO})
     served.chat(model="cloud/openai/gpt-4o", messages=title)
     assert [each.body["model"] for each in cloud.requests] == ["claude-haiku-4-5", "gpt-4o"]
+
+
+def test_a_clouds_name_is_not_looked_for_on_the_disk(
+    serving: Serving, cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serving(environment=keys(cloud), settings=BOTH)
+    looked: list[object] = []
+    monkeypatch.setattr(ModelStore, "installed", lambda *_, **__: looked.append(1) or [])
+    assert served.chat(model="gpt-4o").status_code == 200
+    assert not looked

@@ -130,8 +130,12 @@ def test_an_answer_cut_short_says_so(serving: Serving) -> None:
 
 
 def test_what_needs_a_memory_is_refused(served: Served) -> None:
-    for field in ({"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}):
-        body = {"model": "auto", "input": "Hello.", **field}
+    for model, field in (
+        ("local", {"previous_response_id": "resp_1"}),
+        ("local", {"conversation": "c"}),
+        ("auto", {"background": True}),  # its answer would have to be asked for later
+    ):
+        body = {"model": model, "input": "Hello.", **field}
         response = served.http.post("/v1/responses", json=body)
         assert response.status_code == 400
         assert response.json()["error"]["param"] == next(iter(field))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
 
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from edgewise.types.messages import ToolCall
+from tests.pictures import one_pixel
 from tests.server.conftest import Serving
 from tests.server.served import Served
 
@@ -30,12 +32,14 @@ def say(served: Served, *messages: Any, **options: Any) -> Any:
     return response.raise_for_status().json()
 
 
-def begin(served: Served, cloud: LoopbackCloud) -> list[Any]:
+def begin(served: Served, cloud: LoopbackCloud, more: Any = ()) -> list[Any]:
     """A conversation whose first turn the cloud answered, with a call."""
     cloud.script(Answer(text="", tool_calls=(CALL,)))
-    first = say(served, ASKED, policy="cloud_only")["choices"][0]["message"]
+    words = {"type": "text", "text": ASKED["content"]}
+    asked = {**ASKED, "content": [words, *more]} if more else ASKED
+    first = say(served, asked, policy="cloud_only")["choices"][0]["message"]
     assert first["tool_calls"][0]["function"]["name"] == "read_file"
-    return [ASKED, first, {"role": "tool", "tool_call_id": "call_1", "content": "def greet():"}]
+    return [asked, first, {"role": "tool", "tool_call_id": "call_1", "content": "def greet():"}]
 
 
 def test_the_result_of_a_clouds_call_goes_to_the_cloud_and_the_device_does_not_begin(
@@ -47,6 +51,16 @@ def test_the_result_of_a_clouds_call_goes_to_the_cloud_and_the_device_does_not_b
     assert (ours["source"], ours["decision"]["code"]) == ("cloud", "handoff_session")
     assert [attempt["place"] for attempt in ours["attempts"]] == ["cloud"]
     assert cloud.requests[-1].body["tools"] == TOOLS
+
+
+def test_a_picture_in_a_loop_of_tools_is_not_looked_at_again(
+    served: Served, cloud: LoopbackCloud
+) -> None:
+    url = "data:image/png;base64," + base64.b64encode(one_pixel()).decode()
+    turns = begin(served, cloud, [{"type": "image_url", "image_url": {"url": url}}])
+    # Not by a skill for pictures, which would have to be loaded to find out.
+    ours = say(served, *turns)["edgewise"]
+    assert (ours["source"], ours["decision"]["code"]) == ("cloud", "handoff_images_unsupported")
 
 
 def test_a_conversation_that_the_cloud_did_not_begin_stays_on_the_device(

@@ -15,7 +15,7 @@ from edgewise.types.messages import RunnableTool, Tool, ToolChoice, ToolLike, le
 NESTING_LIMIT = 32
 TOOLS_LIMIT = 10_000
 NAME_LIMIT = 256
-_MOST_KNOWN = 50_000  # characters of tools that are remembered
+_MOST_KNOWN = 200_000  # characters of tools that are remembered: an agent's have 60,000
 SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")  # OpenAI, Anthropic, MCP
 
 
@@ -44,6 +44,8 @@ def as_toolbox(items: Sequence[ToolLike] | Toolbox) -> Toolbox:
     """
     if isinstance(items, Toolbox):
         return items
+    if isinstance(items, tuple) and _checked.get(id(items)) is items:
+        return Toolbox(items)
     if (known := _known(items)) is not None:
         return known
     if isinstance(items, str | bytes) or not isinstance(items, Sequence):
@@ -82,10 +84,20 @@ def _known(items: object) -> Toolbox | None:
     if len(text) > _MOST_KNOWN:
         return None
     plain, box = _read_once(text)
-    return box if plain == items else None  # JSON has no 1 for a name, and no tuples
+    if plain != items:  # JSON has no 1 for a name, and no tuples
+        return None
+    if len(_checked) >= _MOST_CHECKED:
+        _checked.clear()
+    _checked[id(box.tools)] = box.tools
+    return box
 
 
-@functools.lru_cache(64)
+# The last tools that were read: the engine is given what the server has read, and looks again.
+_MOST_CHECKED = 16
+_checked: dict[int, tuple[Tool, ...]] = {}
+
+
+@functools.lru_cache(16)
 def _read_once(text: str) -> tuple[list[Any], Toolbox]:
     return json.loads(text), as_toolbox(tuple(json.loads(text)))
 

@@ -306,9 +306,11 @@ def most_input_tokens(request: Request, *, read_again: int = 0) -> int:
     any protocol writes it. A picture has its provider's number of tokens. `read_again` is how often
     the messages are read once more.
     """
-    written = [len(json.dumps(text)) + BYTES_PER_TEXT for text in leaving_texts(request) if text]
     if request.original is not None:
-        written = [max(sum(written), _most_original(request.original))]
+        written = [_most_original(request.original)]  # nothing else leaves
+    else:
+        texts = filter(None, leaving_texts(request))
+        written = [len(json.dumps(text)) + BYTES_PER_TEXT for text in texts]
     images = [image.tokens or MOST_TOKENS_PER_IMAGE for image in _images(request)]
     calls = sum(len(message.tool_calls) for message in request.messages)
     options = sum(1 + len(each.options) for each in request.questions.values())
@@ -368,7 +370,8 @@ def most_asked(original: Original) -> int | None:
     """The longest answer that it asks for, under any name that its protocol has for that."""
     body = _config(original) if original.wire == "gemini" else original.body
     limits = [body.get(name) for name in LIMIT_NAMES[original.wire]]
-    return max((int(limit) for limit in limits if limit), default=None)
+    # Some servers take -1 for "none".
+    return max((int(limit) for limit in limits if limit and limit > 0), default=None)
 
 
 def _config(original: Original) -> Mapping[str, Any]:

@@ -588,9 +588,10 @@ class Door:
         name = provider.config.name
         if trip.finish is None:
             raise CloudCut(f"{name} stopped before the end of the answer", provider=name)
-        # The limit fell into a call, or into thoughts.
-        cut = trip.finish.reason == "length" and (request.tools or original is not None)
-        if not trip.shown and not cut:
+        # The limit fell into a call, or into thoughts. What is passed on may be empty, and say why:
+        # agents go on after an empty turn, and are told of a refusal.
+        cut = trip.finish.reason == "length" and request.tools
+        if not trip.shown and not cut and original is None:
             raise CloudEmpty(f"{name} sent an empty answer", provider=name)
         yield from waiting
         yield trip.finish
@@ -834,8 +835,15 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
         request, original = replace(request, original=None), None
     if original is not None:
         # Those that a device sees may have been made smaller for it: what leaves is cleaned anew.
-        cleaner = _Cleaner(row, config.model, sum(1 for _ in _pictures_in(original.body)))
-        body = cleaner.cleaned(original.body)
+        count = sum(1 for _ in _pictures_in(original.body))
+        if not count:
+            return request
+        cleaner = _Cleaner(row, config.model, count)
+        # Each by itself: what holds no picture stays the very value that came.
+        body = {
+            name: cleaner.cleaned(each) if any(_pictures_in(each)) else each
+            for name, each in original.body.items()
+        }
         pictures = tuple(cleaner.pictures)
         return replace(request, original=replace(original, body=body, pictures=pictures))
     if not request.has_images:
@@ -851,16 +859,16 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
 def _pictures_in(value: Any) -> Iterator[Image]:
     """The pictures of an original, wherever they stand. One that is only pointed to has an address
     and no bytes. Raises InvalidRequest for what is no picture."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _pictures_in(each)
-    if not isinstance(value, dict):
-        return
-    if (picture := _picture(value)) is not None:
-        yield picture
-        return
-    for each in value.values():
-        yield from _pictures_in(each)
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, list):
+            left += inner
+        elif isinstance(inner, dict):
+            if (picture := _picture(inner)) is not None:
+                yield picture
+            else:
+                left += inner.values()
 
 
 def _picture(part: Mapping[str, Any]) -> Image | None:
@@ -884,7 +892,7 @@ def _blob(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A picture in Gemini's words, which may be spelt in two ways."""
     for name in ("inlineData", "inline_data"):
         blob = part.get(name)
-        if isinstance(blob, Mapping):
+        if isinstance(blob, dict):
             kind = str(blob.get("mimeType") or blob.get("mime_type"))
             return blob if kind.startswith("image/") else None
     return None

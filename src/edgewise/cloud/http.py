@@ -23,6 +23,7 @@ import httpcore2
 import httpx2
 from typing_extensions import override
 
+from edgewise.cloud.conversation import bytes_in
 from edgewise.cloud.provider import LOOP_STATUS, VIA_HEADER, Arrived, Chunk, ProviderConfig
 from edgewise.cloud.providers import PROVIDERS, is_loopback, row_for
 from edgewise.errors import (
@@ -37,7 +38,7 @@ from edgewise.errors import (
     CloudUnreachable,
     SettingsError,
 )
-from edgewise.types.messages import Request
+from edgewise.types.messages import Original, Request
 from edgewise.types.replies import Raw
 
 # An answer is complete before its last bytes are read. A reusable connection is worth this wait.
@@ -602,6 +603,7 @@ _OF_ERRORS = re.compile(rf"{_FOR_CLIENTS.pattern}|retry-after(-ms)?|x-should-ret
 _LONGEST_ERROR = 65_536  # bytes of one that is passed on
 _NONE: Mapping[str, str] = {}
 _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_BLANKS = re.compile(r"[ \t\n\r]*")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 MOST_EVENT = 64_000_000  # bytes; a large picture has ten million
 MOST_ANSWER = 256_000_000  # of one that is not streamed
@@ -686,7 +688,7 @@ def exchange(
     sent = wire.client.build_request(
         "POST",
         wire.base_url.rstrip("/") + post.path,
-        content=json.dumps(post.body, ensure_ascii=False, separators=(",", ":")).encode(),
+        content=as_written(post.body, request.original),
         headers={
             **post.headers,
             "content-type": "application/json",
@@ -721,6 +723,42 @@ def exchange(
             else:
                 yield from _plain(piece)
         yield from reader.end(request)
+
+
+def as_written(body: Mapping[str, Any], original: Original | None) -> bytes:
+    """A body as JSON. What is still its client's is written as the client wrote it: its numbers,
+    its blanks and its escapes are what a provider has read, and keeps, of the turns before."""
+    written = members(original.written.decode()) if original and original.written else {}
+    sent = original.sent if original else {}
+
+    def value(name: str, given: Any) -> str:
+        if name in written and sent.get(name) is given:
+            return written[name]
+        return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+
+    return (
+        "{" + ",".join(f"{json.dumps(name)}:{value(name, body[name])}" for name in body) + "}"
+    ).encode()
+
+
+def members(text: str) -> dict[str, str]:
+    """The values of an object of JSON, as they are written in its text."""
+    found, read = dict[str, str](), json.JSONDecoder().raw_decode
+    at = _after_blanks(text, text.index("{") + 1)
+    while text[at] != "}":
+        name, at = read(text, at)
+        begin = _after_blanks(text, text.index(":", at) + 1)
+        _, end = read(text, begin)
+        found[name] = text[begin:end]
+        at = _after_blanks(text, end)
+        if text[at] == ",":
+            at = _after_blanks(text, at + 1)
+    return found
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
 
 
 def _together(
@@ -790,7 +828,7 @@ def _events_of(
                 with reading(config.name):
                     value = json.loads(data)
                     reader.check(value, config.key)
-                    found = tuple(reader.take(value))
+                    found = _taken(reader, value)
             except CloudError as error:
                 if reader.raw and value is not None and not isinstance(error, CloudMalformed):
                     _tell(error, written, value, config.key)
@@ -802,6 +840,16 @@ def _events_of(
         headers = {}
         if reader.ended:
             return
+
+
+def _taken(reader: AnswerBuilder, value: dict[str, Any]) -> tuple[str | Arrived, ...]:
+    """What one event brought. Of one that is passed on, its client may know what it means."""
+    try:
+        return tuple(reader.take(value))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        if not reader.raw:
+            raise
+        return (Arrived(bytes_in(value)),)
 
 
 def _tell(

@@ -322,11 +322,19 @@ class _OpenAIAnswer(AnswerBuilder):
         )
 
     def _said(self, *given: Any) -> list[str | Arrived]:
-        texts = [text for text in given if text]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("content is not text")
-        self.characters += sum(len(text) for text in texts)
-        return [*texts]
+        """Its words. Some servers write them, and their thoughts, as a list of parts."""
+        parts = [part for each in given for part in (each if isinstance(each, list) else [each])]
+        texts, thoughts = list[str](), 0
+        for part in filter(None, parts):
+            if isinstance(part, dict) and part.get("type") != "text":
+                thoughts += bytes_in(part)
+                continue
+            text = part.get("text") if isinstance(part, dict) else part
+            if not isinstance(text, str):
+                raise TypeError("content is not text")
+            texts.append(text)
+        self.characters += sum(map(len, texts))
+        return [*([Arrived(thoughts)] if thoughts else []), *texts]
 
 
 class ChatBuilder(_OpenAIAnswer):
@@ -352,7 +360,11 @@ class ChatBuilder(_OpenAIAnswer):
 
     @override
     def take_whole(self, value: dict[str, Any]) -> list[str | Arrived]:
-        return self._take(value, "message")
+        found = self._take(value, "message")
+        if value.get("choices"):  # some servers do not say why an answer ended that is all there
+            self.reason = self.reason or "stop"
+            self._finished = dict.fromkeys(self._finished, True)
+        return found
 
     def _take(self, value: dict[str, Any], name: str) -> list[str | Arrived]:
         """The text of one event, and how much else it brought, which is kept for the end."""
@@ -447,6 +459,8 @@ def _add(held: dict[str, Any], more: Mapping[str, Any], *, go_on: bool = True) -
             _add_items(held[name], value)
         elif isinstance(value, dict) and isinstance(before, dict):
             _add(before, value, go_on=go_on)
+        elif isinstance(value, str) and isinstance(before, list) and go_on:
+            _add_items(before, [{"type": "text", "text": value}] if value else [])
         elif isinstance(value, str) and isinstance(before, str) and go_on:
             held[name] = (value or before) if name in _SAID_ONCE else before + value
         elif value is not None or name not in held:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -396,14 +397,15 @@ def _paid(config: ProviderConfig, original: Original | None) -> list[ProviderCon
 
 def _marks(value: Any) -> Iterator[Any]:
     """What asks a provider to keep a prompt in its cache, wherever it stands."""
-    if isinstance(value, Mapping):
-        if value.get("cache_control"):
-            yield value["cache_control"]
-        for each in value.values():
-            yield from _marks(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _marks(each)
+    left = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, dict):
+            if inner.get("cache_control"):
+                yield inner["cache_control"]
+            left += inner.values()
+        elif isinstance(inner, list):
+            left += inner
 
 
 def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
@@ -493,14 +495,25 @@ def _listed_as(row: Provider) -> str:
 def _listed(row: Provider, model: str, **used: float) -> PriceCalculation | None:
     import genai_prices  # noqa: PLC0415 - the list is large; only those who pay load it
 
-    usage, provider_id = genai_prices.Usage(**used), _listed_as(row)
-    if _provider(provider_id) is not None:
-        with contextlib.suppress(LookupError):
-            return genai_prices.calc_price(usage, model, provider_id=provider_id)
+    provider_id = _listed_as(row)
+    if (place := _place(provider_id, model)) is None:
         return None
-    for name in dict.fromkeys((model, model.rpartition("/")[2])):  # as at its maker
+    return genai_prices.calc_price(genai_prices.Usage(**used), place[0], provider_id=place[1])
+
+
+@lru_cache(256)
+def _place(provider_id: str, model: str) -> tuple[str, str | None] | None:
+    """Under which names a model is on the list. It is long, and who is not on it is looked for in
+    all of it, several times with each request."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+
+    listed = _provider(provider_id) is not None
+    names = (model,) if listed else dict.fromkeys((model, model.rpartition("/")[2]))
+    for name in names:  # or as at its maker
         with contextlib.suppress(LookupError):
-            return genai_prices.calc_price(usage, name)
+            own = provider_id if listed else None
+            get_snapshot().find_provider_model(name, None, own, None)
+            return name, own
     return None
 
 

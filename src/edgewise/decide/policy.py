@@ -250,6 +250,11 @@ class DevicePace:
             return None
         return prompt_tokens * (self.reading.value or 0.0) + min(length, most_tokens) * writing
 
+    def to_read(self, prompt_tokens: int) -> float | None:
+        """Seconds before the first word, which a request loses that is handed off then."""
+        reading = self.reading.value
+        return None if reading is None else prompt_tokens * reading
+
 
 class Pace:
     """What is served here in plain chat, by model. `slow_after_s` of 0: time is no reason."""
@@ -275,14 +280,16 @@ class Pace:
 
     def _watch_device(self, request: Request, attempt: Attempt) -> None:
         first_ms, tokens = attempt.first_token_ms, attempt.output_tokens
-        if first_ms is None or tokens < LEAST_OUTPUT:
+        if first_ms is None:
             return
         device = self._device(attempt.model)
+        if len(new_turns(request)) == len(request.messages) and attempt.input_tokens:
+            device.reading.add(first_ms / 1000 / attempt.input_tokens)
+        if tokens < LEAST_OUTPUT:
+            return
         device.writing.add((attempt.total_ms - first_ms) / 1000 / (tokens - 1))
         if attempt.outcome == "answered":
             device.length.add(tokens)
-        if len(new_turns(request)) == len(request.messages) and attempt.input_tokens:
-            device.reading.add(first_ms / 1000 / attempt.input_tokens)
 
     def _device(self, model: str) -> DevicePace:
         if model not in self._devices:
@@ -311,8 +318,12 @@ class Pace:
             return None
         cloud = self._clouds.get(self._last_cloud)
         cloud_s = None if cloud is None else cloud.value
-        prompt_tokens = estimate_tokens(new_turns(request))
-        device_s = self._device(model).seconds(prompt_tokens, request.device_tokens)
+        prompt_tokens, device = estimate_tokens(new_turns(request)), self._device(model)
+        device_s = device.seconds(prompt_tokens, request.device_tokens)
+        if (
+            device_s is None
+        ):  # nothing was answered yet: what has been handed off was read all the same
+            device_s = device.to_read(prompt_tokens)
         if cloud_s is None or device_s is None or device_s <= max(cloud_s, self._slow_after_s):
             return None
         return Misfit(

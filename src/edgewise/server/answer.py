@@ -1,24 +1,29 @@
-"""Answers a chat request of any API, whole, streamed or forwarded: read, run, write, note."""
+"""Answers a chat request of any API, whole or streamed: read, route, run, write, note."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import BaseModel
-from typing_extensions import TypedDict
-
 from edgewise.bridge import Cancellation
 from edgewise.decide.policy import find_chore
 from edgewise.engine import run
-from edgewise.errors import Cancelled, EdgewiseError, ExtraMissing, ModelNotFound
+from edgewise.errors import (
+    Cancelled,
+    CloudClosed,
+    DoesNotFit,
+    EdgewiseError,
+    ExtraMissing,
+    InvalidRequest,
+    ModelNotFound,
+)
 from edgewise.local.backend import Described
 from edgewise.server.access import Client, Served
 from edgewise.server.errors import BROKEN, LATE, Fault, fault_of
+from edgewise.server.forward import Verbatim, noted, original, unread, untranslated
 from edgewise.server.state import ServerState
 from edgewise.server.wire import (
     AUTO,
@@ -26,13 +31,11 @@ from edgewise.server.wire import (
     HEADER,
     JSON,
     LOCAL,
-    PREFIX,
     Ask,
     Head,
     Opening,
     Pings,
     Report,
-    Routing,
     Wire,
     Work,
     Writer,
@@ -46,134 +49,11 @@ from edgewise.server.wire import (
     to_json,
     whole,
 )
-from edgewise.types.messages import Original, Request
+from edgewise.types.messages import Request
 from edgewise.types.replies import Event, Finished, Raw, Reply, Switched, TextDelta
 
-# -- what is sent on as it came, and comes back as it is -------------------------------------------
-#
-# `original` is a request without what is ours in it; `Verbatim` writes a provider's own events,
-# with our `edgewise` object in the first and the last; `untranslated` names what another protocol
-# cannot say.
-
-
-# Of a client's headers, what is for the provider. Keys and addresses are not among them.
-_SENT_ON = ("anthropic-beta", "anthropic-version", "openai-beta")
-_PLAIN = re.compile(r"[A-Za-z0-9._,=; -]{1,1000}")
-MOST_NAMED = 20  # of what is not translated
-# Fields that say nothing of their own: every protocol has its words for them.
-_SAID_ANYWAY = {"type", "stream", "stream_options", "metadata", "store", "id", "status"}
-
-
-def original(wire: Wire, ask: Ask, headers: Mapping[str, str]) -> Original | None:
-    """The request as its client sent it; None where no provider has its protocol, or where known
-    facts are to be told, which are ours."""
-    if wire.forwards is None or ask.metadata.get("context") or ask.metadata.get(f"{PREFIX}context"):
-        return None
-    if headers.get("x-edgewise-context"):
-        return None
-    body = dict(ask.body)
-    if isinstance(body.get("metadata"), dict):
-        theirs = {name: each for name, each in body["metadata"].items() if not _is_ours(name)}
-        if theirs != body["metadata"]:
-            body["metadata"] = theirs
-            if not theirs:
-                del body["metadata"]
-    sent_on = {
-        name: headers[name]
-        for name in _SENT_ON
-        if name in headers and _PLAIN.fullmatch(headers[name])
-    }
-    return Original(
-        wire=wire.forwards,
-        body=body,
-        headers=sent_on,
-        foreign=ask.foreign,
-        stream=ask.stream,
-        wanted=ask.stream,
-    )
-
-
-def _is_ours(name: str) -> bool:
-    return name in Routing.model_fields or name.startswith(PREFIX)
-
-
-def untranslated(ask: Ask) -> list[str]:
-    """The fields of a request that we do not read, so that no other protocol is told of them."""
-    found: dict[str, None] = dict.fromkeys(ask.foreign)
-    for name in _unread(ask.read, ask.body, ""):
-        found[name] = None
-        if len(found) == MOST_NAMED:
-            break
-    return list(found)
-
-
-def _unread(read: Any, sent: Any, path: str) -> Iterator[str]:
-    if isinstance(read, list) and isinstance(sent, list):
-        for one, other in zip(read, sent, strict=False):
-            yield from _unread(one, other, path)
-    if not isinstance(read, BaseModel) or not isinstance(sent, dict):
-        return
-    fields = type(read).model_fields
-    known = {spelt: name for name, each in fields.items() for spelt in (name, each.alias or name)}
-    for name, value in sent.items():
-        place = f"{path}.{name}" if path else name
-        if name in known:
-            yield from _unread(getattr(read, known[name]), value, place)
-        elif value is not None and name not in _SAID_ANYWAY:
-            yield place
-
-
-class Forwarded(TypedDict):
-    """A provider's own answer, with our object in it."""
-
-    edgewise: Report
-
-
-class Verbatim:
-    """Writes one forwarded stream. The end is held until our account of it is known."""
-
-    def __init__(self, wire: Wire, opening: Opening) -> None:
-        self._first, self._last = wire.note_places
-        self._opening: Mapping[str, Any] | None = opening.to_dict()
-        self._held: list[Raw] = []
-
-    def piece(self, raw: Raw) -> bytes:
-        if self._opening is not None and raw.value is not None:
-            raw, self._opening = noted(raw, self._first, self._opening), None
-        if raw.closing:
-            self._held.append(raw)
-            return b""
-        # It was not the end after all: the next of several answers goes on.
-        before, self._held = self._held, []
-        return b"".join(each.written for each in (*before, raw))
-
-    def end(self, report: Mapping[str, Any]) -> bytes:
-        for number, raw in enumerate(self._held):
-            if (told := noted(raw, self._last, report)) is not raw:
-                self._held[number] = told
-                break
-        return b"".join(each.written for each in self._held)
-
-
-def noted(raw: Raw, place: str, note: Report | Mapping[str, Any]) -> Raw:
-    """A provider's JSON, or an event of it, with our object at a place in it; else as it is."""
-    written, value = raw.written, raw.value
-    holder = value.get(place) if place and isinstance(value, dict) else value
-    if isinstance(holder, dict) and "edgewise" in holder:  # the provider is a server like this one
-        holder = {**holder, "edgewise": note}
-        data = to_json({**value, place: holder} if place else holder)
-        head = b"" if written.lstrip().startswith(b"{") else written[: written.index(b"data:") + 5]
-        return replace(raw, written=head + b" " + data + b"\n\n" if head else data)
-    at = rb'(?<!\\)"%s"\s*:\s*\{' % place.encode() if place else rb"(?:\A|^data:)\s*\{"
-    if (found := re.search(at, written, re.MULTILINE)) is None:
-        return raw
-    rest = written[found.end() :]
-    comma = b"" if rest.lstrip().startswith(b"}") else b","
-    told = b"".join((written[: found.end()], b'"edgewise":', to_json(note), comma, rest))
-    return replace(raw, written=told)
-
-
-# -- answering -------------------------------------------------------------------------------------
+# Of a cloud that is closed to a request for a while, whatever is in it.
+_WAITS = ("breaker_open", "budget_spent", "cooldown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,18 +74,20 @@ def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     served = Served(endpoint=wire.name, client=incoming.client.name)
 
     def work() -> Work:
-        ask, options = _understood(state, wire, incoming, served)
-        if ask.loaded is not None:
+        ask, options, request = _understood(state, wire, incoming, served)
+        if request is None:
             yield from _loaded(state, ask, options, served, incoming.client.own)
             return
-        request = state.engine.parts.request(ask.messages, **options)
-        request = replace(request, original=original(wire, ask, incoming.headers))
         served.id = request.id
         try:
             if ask.stream:
                 yield from _streamed(state, wire, ask, request, served, incoming)
             else:
                 yield from _whole(state, wire, ask, request, served, incoming.cancellation)
+        except (CloudClosed, DoesNotFit) as error:
+            if ask.wrong is None or error.code in _WAITS:
+                raise
+            raise ask.wrong from error
         finally:
             if options.get("policy") != "cloud_only":
                 state.keep(options.get("model", ""), ask.keep_s, incoming.client.own)
@@ -278,13 +160,34 @@ def fault_to_tell(error: Exception, cancellation: Cancellation) -> Fault | None:
 
 def _understood(
     state: ServerState, wire: Wire, incoming: Incoming, served: Served
-) -> tuple[Ask, dict[str, Any]]:
-    """What is asked, and the engine's options for it."""
-    ask = wire.read(incoming.body, remote_images=state.server.remote_images)
+) -> tuple[Ask, dict[str, Any], Request | None]:
+    """What is asked, the engine's options for it, and its request; None: there is nothing to ask.
+
+    What cannot be read may still be its provider's to answer.
+    """
+    try:
+        ask = wire.read(incoming.body, remote_images=state.server.remote_images)
+        return _requested(state, wire, ask, incoming, served)
+    except InvalidRequest as error:
+        if (left := unread(wire, incoming.body, error)) is None:
+            raise
+        return _requested(state, wire, left, incoming, served)
+
+
+def _requested(
+    state: ServerState, wire: Wire, ask: Ask, incoming: Incoming, served: Served
+) -> tuple[Ask, dict[str, Any], Request | None]:
     served.stream, served.model = ask.stream, ask.model[:80]
     chore = find_chore(ask.messages, tools=bool(ask.options.get("tools") or ask.foreign))
     routed = chat_options(state, incoming, ask.model, ask.metadata, chore)
-    return ask, {**ask.options, **routed}
+    options = {**ask.options, **routed}
+    if ask.loaded is not None:
+        return ask, options, None
+    request = state.engine.parts.request(ask.messages, **options)
+    left = original(wire, ask, incoming.headers, incoming.body)
+    if ask.wrong is not None and left is None:
+        raise ask.wrong
+    return ask, options, replace(request, original=left)
 
 
 def _loaded(
@@ -449,6 +352,7 @@ def _routed(
     other: Callable[[str], str] = no_other,
 ) -> dict[str, Any]:
     """The cancellation learns which cloud is wanted: the engine looks there."""
+    incoming.cancellation.cloud = ""
     any_model = state.server.any_model
     route = resolve_model(
         model,

@@ -337,6 +337,7 @@ class MessagesWire:
     name = "messages"
     forwards: WireName | None = "messages"
     note_places = ("message", "")
+    in_path: tuple[str, bool] | None = None
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
     stream_head = EVENTS
 

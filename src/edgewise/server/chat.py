@@ -551,6 +551,7 @@ class ChatWire:
     name = "chat.completions"
     forwards: WireName | None = "chat"
     note_places = ("", "")
+    in_path: tuple[str, bool] | None = None
     ping = COMMENT
     stream_head = EVENTS
 

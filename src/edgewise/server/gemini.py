@@ -475,6 +475,7 @@ class GeminiWire:
 
     def __init__(self, model: str, *, stream: bool) -> None:
         self._model, self._stream = model, stream
+        self.in_path: tuple[str, bool] | None = (model, stream)
 
     def read(self, body: bytes, *, remote_images: bool) -> Ask:
         return read_generate(body, self._model, stream=self._stream, remote_images=remote_images)

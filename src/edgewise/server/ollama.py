@@ -333,6 +333,7 @@ class OllamaChatWire:
     name = "ollama.chat"
     forwards: WireName | None = None
     note_places = ("", "")
+    in_path: tuple[str, bool] | None = None
     ping = b""
     stream_head = LINES
 

@@ -18,7 +18,6 @@ from starlette.responses import Response
 from typing_extensions import TypedDict, override
 
 import edgewise
-from edgewise.server.answer import Forwarded
 from edgewise.server.anthropic import AnswerMessage, CountRequest, MessagesRequest, TokenCount
 from edgewise.server.chat import ChatCompletion, ChatRequest, ModelEntry, ModelList
 from edgewise.server.dashboard import (
@@ -50,6 +49,7 @@ from edgewise.server.errors import (
     SystemOneError,
     SystemOneInvalid,
 )
+from edgewise.server.forward import Forwarded
 from edgewise.server.gemini import (
     GeminiEntry,
     GeminiModels,

@@ -271,6 +271,7 @@ class ResponsesWire:
     name = "responses"
     forwards: WireName | None = "responses"
     note_places = ("response", "response")
+    in_path: tuple[str, bool] | None = None
     ping = COMMENT
     stream_head = EVENTS
 

@@ -301,7 +301,10 @@ class ServerState:
         A path is no name: a client must not choose a file. Raises Refusal: it cannot chat.
         """
         wanted = model_name(name, MODELS)
-        for model in ModelStore(self.settings.models_dir).installed():
+        store = ModelStore(self.settings.models_dir)
+        # Most names are those of clouds: then no manifest need be read, with each request.
+        here = store.root.is_dir() and wanted in os.listdir(store.root)
+        for model in store.installed() if here else ():
             if model.name == wanted:
                 if not can_chat(model):
                     words = f"{model.name} cannot chat; GET /v1/models has those that can"

@@ -23,6 +23,7 @@ from starlette.types import Send
 from typing_extensions import TypedDict, override
 
 from edgewise import plugins
+from edgewise.errors import InvalidRequest
 from edgewise.local.catalogue import MODELS, model_name
 from edgewise.record.rows import short_error
 from edgewise.server.body import (
@@ -165,6 +166,7 @@ class Ask:
     body: Mapping[str, Any] = field(default_factory=dict)  # as it was sent,
     read: Any = None  # and what we read of it
     foreign: tuple[str, ...] = ()  # what only a provider of the same protocol can answer
+    wrong: InvalidRequest | None = None  # why it could not be read; told where no provider is asked
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -218,11 +220,13 @@ class Wire(Protocol):
 
     `forwards`: the protocol that its requests can be sent on in. `note_places` are the objects in
     the first and in the last event of a stream that hold our object; empty: the event itself.
+    `in_path`: the model and whether a stream is wanted, in the API that says them there.
     """
 
     name: str
     forwards: WireName | None
     note_places: tuple[str, str]
+    in_path: tuple[str, bool] | None
     ping: bytes  # between two events of a stream; empty: its clients know none
 
     @property

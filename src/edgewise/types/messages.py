@@ -471,6 +471,8 @@ class Original:
     """A request as its client sent it: to a provider of the same protocol it leaves like that.
 
     body     without what is ours in it
+    written  the bytes that it was read from, and `sent`, what was read: a value of the body that is
+             still the same one leaves in these bytes
     headers  those that are for the provider
     foreign  what only a provider of this protocol can answer, by name, as `input_audio`
     stream   whether the answer is sent as a stream
@@ -480,6 +482,8 @@ class Original:
 
     wire: WireName
     body: Mapping[str, Any] = field(repr=False)
+    written: bytes = field(default=b"", repr=False)
+    sent: Mapping[str, Any] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict)
     foreign: tuple[str, ...] = ()
     stream: bool = False
