@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from edgewise import Conversation, DoesNotFit, EdgewiseError, Engine, Message, Settings
 from edgewise import parts as assembly
+from edgewise.cloud.providers import LibraryPrices
 from edgewise.decide.gate import HELD_TOKENS
 from edgewise.errors import CloudClosed, InvalidRequest, ModelNotFound, SettingsError
 from edgewise.local.backend import TokenStream
@@ -59,7 +60,7 @@ def test_prices_are_read_after_the_first_word_of_a_stream(
             before.append(read.wait(0.2))
             return super().generate(*given, **options)
 
-    def rates(_: object) -> tuple[int, int]:
+    def rates(*_: object) -> tuple[int, int]:
         read.set()
         return 1, 1
 
@@ -94,6 +95,39 @@ def test_a_local_answer_says_what_it_saved(cloud: LoopbackCloud) -> None:
         report = engine.ledger.report()
         assert report.avoided_microdollars > 0
         assert report.share_on_device == 1.0
+
+
+def test_the_price_list_is_read_once_a_day(
+    cloud: LoopbackCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it takes a command longer than all that it does besides an answer."""
+    paid = settings_for(cloud, cache_dir=tmp_path / "cache", data_dir=tmp_path)
+    asked = []
+    real = LibraryPrices.cost
+
+    def cost(self: LibraryPrices, *given: Any, **options: Any) -> int:
+        asked.append(given)
+        return real(self, *given, **options)
+
+    def rates(settings: Settings) -> tuple[int, int]:
+        with Engine(settings, backend=ScriptedBackend.confident("In Paris.")) as engine:
+            engine.complete("Where is it?")
+            return engine.parts.rates()
+
+    monkeypatch.setattr(LibraryPrices, "cost", cost)
+    first = rates(paid)
+    assert rates(paid) == first and len(asked) == 2
+    with Engine(paid, backend=ScriptedBackend.confident("In Paris.")) as engine:
+        [*engine.stream("Where is it?")]
+        assert engine.parts.rates() == first, "of the cloud that was named, streamed or not"
+    other = paid.with_changes(providers={"openai": {"model": "gpt-4.1"}})
+    assert rates(other) != first, "they are kept for one model"
+    (tmp_path / "cache" / assembly.RATES_FILE).write_text("{", "utf-8")
+    assert rates(paid) == first
+    (tmp_path / "cache" / assembly.RATES_FILE).unlink()
+    (tmp_path / "cache").rmdir()
+    (tmp_path / "cache").write_text("no folder", "utf-8")
+    assert rates(paid) == first
 
 
 def test_failures_and_departures_are_recorded_too(cloud: LoopbackCloud) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from edgewise import AsyncEngine, Engine, parts
+from edgewise import settings as settings_module
 from edgewise.calibrations import find_calibration
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.decide.calibration import CHAT
@@ -34,6 +35,27 @@ def no_config_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("EDGEWISE_BUDGET", "EDGEWISE_BUDGETS"),
+        ("EDGEWISE_POLCY", "EDGEWISE_POLICY"),
+        ("EDGEWISE_SERVER_PROT", "EDGEWISE_SERVER_PORT"),
+        ("EDGEWISE_OPENAI_MODEL", ""),
+        ("EDGEWISE_OLLAMA_BASE_URL", ""),
+        ("EDGEWISE_SOMETHING", ""),
+    ],
+)
+def test_a_misspelt_variable_is_named_once(
+    name: str, meant: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings_module, "_told", set())
+    for _ in range(2):
+        Settings.load({name: "1"})
+    said = [f"{name} is not read; did you mean {meant}?"] if meant else []
+    assert caplog.messages == said
 
 
 def write_config(home: Path, text: str) -> dict[str, str]:
@@ -686,7 +708,7 @@ def test_settings_take_the_table_from_code_and_file() -> None:
     ("table", "said"),
     [
         (5, r"\[server\]: not a table"),
-        ({"prot": 5}, "unknown setting 'prot'"),
+        ({"prot": 5}, "unknown setting 'prot'; did you mean 'port'?"),
         ({"port": "x"}, "port must be a whole number"),
         ({"port": True}, "port must be a whole number"),
         ({"port": 70000}, "port = 70000"),

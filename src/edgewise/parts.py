@@ -8,7 +8,9 @@ runtime that has a store of its own (`/models/smol@cactus`).
 from __future__ import annotations
 
 import contextlib
+import datetime
 import inspect
+import json
 import logging
 import os
 import sys
@@ -17,6 +19,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
@@ -42,12 +45,20 @@ from edgewise.cloud.providers import (
     custom_row,
     is_loopback,
     parse_choice,
+    row_for,
 )
 from edgewise.cloud.redact import GuardedCloud, Redactor
 from edgewise.credentials import Credentials
 from edgewise.decide.calibration import CHAT, Calibration, Kind
 from edgewise.decide.policy import CacheRates, Pace, Sessions
-from edgewise.errors import InvalidRequest, LocalError, ModelNotFound, SettingsError, StoreError
+from edgewise.errors import (
+    EdgewiseError,
+    InvalidRequest,
+    LocalError,
+    ModelNotFound,
+    SettingsError,
+    StoreError,
+)
 from edgewise.local.backend import (
     CallBackend,
     ChatBackend,
@@ -113,6 +124,7 @@ _log = logging.getLogger("edgewise")
 
 _THAT_DO: dict[Task, str] = {"transcribe": "that transcribes", "embed": "that embeds"}
 
+RATES_FILE = "rates.json"
 _THOUSANDS = 100_000  # tokens to ask a price of: more may be dearer each
 # The base URL variables of the vendors' own tools; ours is EDGEWISE_<PROVIDER>_BASE_URL.
 _VENDOR_BASE_URLS = {
@@ -431,7 +443,10 @@ class Parts:
         """What the cloud charges, in micro-dollars per million tokens, in and out."""
         with self._pricing:
             if self._rates is None:
-                self._rates = cloud_rates(self._cloud or self._doors.get("chat"))
+                cloud: Cloud | None = None
+                with contextlib.suppress(EdgewiseError):  # an answer needs no cloud
+                    cloud = self.cloud("chat")
+                self._rates = cloud_rates(cloud, self.settings.cache_dir)
             return self._rates
 
     def close(self) -> None:
@@ -904,8 +919,12 @@ def find_key(settings: Settings, row: Provider, credentials: Credentials) -> str
     return credentials.get(row.name)
 
 
-def cloud_rates(cloud: Cloud | None) -> tuple[int, int]:
-    """Micro-dollars per million tokens, in and out: of the chain's first model, or Gemini's."""
+def cloud_rates(cloud: Cloud | None, cache_dir: Path) -> tuple[int, int]:
+    """Micro-dollars per million tokens, in and out: of the chain's first model, or Gemini's.
+
+    They are kept for a day in a file: reading the price list takes a command longer than all that
+    it does besides.
+    """
     if isinstance(cloud, Door) and cloud.lanes:
         config = cloud.lanes[0].config
     else:
@@ -913,8 +932,23 @@ def cloud_rates(cloud: Cloud | None) -> tuple[int, int]:
         config = ProviderConfig(
             name=row.name, protocol=row.protocol, model=row.default_model, base_url=row.base_url
         )
-    prices = LibraryPrices()
-    return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
+    prices, row = LibraryPrices(), row_for(config)
+    if row.free or config.rates is not None:
+        return prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    asked = [today, version("genai-prices"), row.prices_as or row.name, config.model]
+    file = cache_dir / RATES_FILE
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        kept = json.loads(file.read_text("utf-8"))
+        if kept["of"] == asked:
+            return int(kept["input"]), int(kept["output"])
+    rates = prices.cost(config, 1_000_000, 0), prices.cost(config, 0, 1_000_000)
+    with contextlib.suppress(OSError):  # a full disk, a folder that only others may write
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        half = file.with_name(f"{RATES_FILE}.{os.getpid()}.part")
+        half.write_text(json.dumps({"of": asked, "input": rates[0], "output": rates[1]}), "utf-8")
+        half.replace(file)
+    return rates
 
 
 # -- models: which ones there are, and where -------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -440,6 +441,7 @@ class Settings:
             for name in _VARIABLES
             if (variable := f"EDGEWISE_{name.upper()}") in given
         }
+        _tell_misspelt(given)
         if server := _server_variables(given):
             values["server"] = {**_mapping(values.get("server", {}), "[server]"), **server}
         values |= overrides
@@ -502,6 +504,11 @@ _SERVER_FIELDS = {
 }
 
 
+_NEARLY = 0.93  # one letter more, less or another one; not EDGEWISE_OPENAI_MODEL for EDGEWISE_MODEL
+_told: set[str] = set()  # variables, in this process
+_log = logging.getLogger("edgewise")
+
+
 def _check(good: bool, name: str, value: object, wanted: str) -> None:
     if not good:
         raise SettingsError(f"{name} = {value!r}: must be {wanted}")
@@ -511,6 +518,24 @@ def _check_names(given: Iterable[str], *, place: str = "") -> None:
     for name in sorted(set(given) - set(_FIELDS)):
         near = did_you_mean(name, _FIELDS) or "; docs/reference/settings.md names them all"
         raise SettingsError(f"{place}there is no setting {name!r}{near}")
+
+
+def _tell_misspelt(given: Mapping[str, str]) -> None:
+    """Say once that a variable is not read whose name is nearly a setting's.
+
+    It may be another program's, so it is no error; but EDGEWISE_BUDGET would be no limit at all.
+    """
+    of_server = (f"server_{name}" for name in _SERVER_FIELDS)
+    names = {*_VARIABLES, *_RENAMED, "home", "env_file", *of_server}
+    known = {f"EDGEWISE_{name.upper()}" for name in names}
+    for name in sorted(each for each in given if each.startswith("EDGEWISE_")):
+        if name in known or name in _told:
+            continue
+        import difflib  # noqa: PLC0415  # only where a name is wrong
+
+        if near := difflib.get_close_matches(name, known, n=1, cutoff=_NEARLY):
+            _told.add(name)
+            _log.warning("%s is not read; did you mean %s?", name, near[0])
 
 
 def _check_plugged(settings: Settings) -> None:
@@ -673,7 +698,10 @@ def _table(kind: type[Table], value: Any, place: str) -> Table:
     given: dict[str, Any] = {}
     for name, one in _mapping(value, place).items():
         if name not in known:
-            raise SettingsError(f"{place}: unknown setting {name!r} (known: {', '.join(known)})")
+            near = did_you_mean(name, known)
+            raise SettingsError(
+                f"{place}: unknown setting {name!r}{near} (known: {', '.join(known)})"
+            )
         if known[name] == "Mapping[str, KeySettings]":
             given[name] = _tables(KeySettings, one, f"{place[1:-1]}.{name}")
             continue

@@ -51,6 +51,21 @@ def test_verdicts_one_by_one_until_something_is_proven(run: Run, asked: list[str
     ]
 
 
+def test_two_models_of_one_workload_are_told_apart(
+    run: Run, asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(CHAT | {"name": "other"}))
+    monkeypatch.setenv("EDGEWISE_CALIBRATION", str(path))
+    with Engine(Settings.load(), backend=ScriptedBackend.confident("In Paris.")) as engine:
+        engine.complete("Where?", policy="local_only")
+    one, other = run("ledger", "--verdicts").out.splitlines()
+    assert {each.rpartition(" (answers of ")[2] for each in (one, other)} == {
+        "other)",
+        f"{CHAT['name']})",
+    }
+
+
 def test_the_beginning_of_an_id_is_enough_and_what_cannot_be_meant_is_refused(
     run: Run, asked: list[str]
 ) -> None:

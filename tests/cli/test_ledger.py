@@ -11,7 +11,7 @@ from edgewise import Settings, parts
 from edgewise.monitor.drift import DriftWatch
 from edgewise.testing import Answer, LoopbackCloud, Status
 from edgewise.types.replies import Attempt
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, Terminal
 from tests.monitor.test_drift import EVENLY, LOW, NAME, record, write_calibration
 from tests.record.ledger_cases import asking, replying
 from tests.record.test_audits import AUDIT
@@ -97,6 +97,15 @@ def test_the_last_requests_come_newest_first(run: Run, some_requests: list[str])
     assert failed.rstrip().endswith("cloud_rejected")
     assert some_requests[1][:8] in answered
     assert "policy_cloud_only" in answered
+
+
+def test_a_narrow_terminal_shows_the_whole_reason(some_requests: list[str]) -> None:
+    terminal = Terminal("ledger", "--last", "2", columns=60)
+    assert terminal.finish() == 0
+    header, failed, answered = terminal.text.splitlines()
+    assert header.split() == ["id", "source", "conf.", "cost", "why"]
+    assert failed.rstrip().endswith("cloud_rejected")
+    assert answered.rstrip().endswith("policy_cloud_only")
 
 
 def test_one_request_is_found_by_the_beginning_of_its_id(

@@ -26,7 +26,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("list", "models"), ("run", "ask"), ("install", "pull"), ("login", "auth"), ("aks", "ask")],
+    [
+        ("list", "models"),
+        ("run", "ask"),
+        ("install", "pull"),
+        ("login", "auth"),
+        ("aks", "ask"),
+        ("rm", "models --remove"),
+        ("stop", "warm --stop"),
+        ("help", "--help"),
+        ("version", "--version"),
+    ],
 )
 def test_words_of_other_programs_are_understood(run: Run, word: str, meant: str) -> None:
     ran = run(word)

@@ -35,6 +35,19 @@ def test_options_not_given_are_left_to_the_settings() -> None:
     assert settings.policy == "prefer_local"
 
 
+@pytest.mark.parametrize("given", ["0.8", "80%", "80 %"])
+def test_a_threshold_may_be_said_in_percent(run: Run, cloud: LoopbackCloud, given: str) -> None:
+    reply = run("ask", "--cloud", "--threshold", given, "--json", "hi").json
+    assert reply["decision"]["threshold"] == 0.8
+
+
+@pytest.mark.parametrize("given", ["5", "-1", "105%", "sure", "nan"])
+def test_what_is_no_confidence_is_no_threshold(run: Run, given: str) -> None:
+    ran = run("ask", "--threshold", given, "hi")
+    assert ran.code == 2
+    assert f"'{given}' is not a confidence between 0 and 1, like 0.8 or 80%" in ran.err
+
+
 def test_a_threshold_of_zero_counts_as_given() -> None:
     _, request = split(UNSAID | {"threshold": 0.0, "temperature": 0.0, "private": True})
     assert request == {"threshold": 0.0, "temperature": 0.0, "private": True}

@@ -81,6 +81,8 @@ def test_an_answer_that_was_stopped_because_it_repeats_itself_is_not_said_to_be_
     decision = replace(REPLY.decision, reason="the answer repeats itself")
     line = summary(replace(REPLY, finish_reason="length", decision=decision)).plain
     assert "stopped: it repeated itself" in line and "--max-tokens" not in line
+    cloud = replace(REPLY, source="cloud", decision=decision)
+    assert "repeated" not in summary(cloud).plain, "that was the device's answer"
 
 
 def test_the_confidence_beside_a_cloud_answer_is_the_devices() -> None:

@@ -96,7 +96,7 @@ def test_a_reader_that_leaves_is_no_failure() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has a device that is full")
-@pytest.mark.parametrize("words", [["models"], ["models", "--json"]])
+@pytest.mark.parametrize("words", [["models"], ["models", "--json"], ["ledger"]])
 def test_a_full_disk_is_said_in_one_line(words: list[str]) -> None:
     with open("/dev/full", "wb") as full:
         ran = subprocess.run([SCRIPT, *words], stdout=full, stderr=subprocess.PIPE, timeout=30)

@@ -153,6 +153,13 @@ def test_clocks_are_minutes_and_hours() -> None:
     assert [command.clock_of(each) for each in (5, 65, 3661)] == ["0:05", "1:05", "1:01:01"]
 
 
+def test_nothing_is_fetched_for_a_file_that_is_not_there(run: Run, no_model: Path) -> None:
+    ran = run("transcribe", "--local", "nowhere.wav")
+    assert ran.code == 2
+    assert ran.err == "edgewise: there is no file 'nowhere.wav' [invalid_request]\n"
+    assert not no_model.exists()
+
+
 def test_without_the_extra_nothing_is_fetched(
     run: Run, no_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

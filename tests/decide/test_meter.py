@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import statistics
 import struct
+import sys
+from array import array
 
 import numpy as np
 import pytest
@@ -103,6 +105,22 @@ def test_states_are_read_where_each_token_of_the_answer_enters() -> None:
     assert meter.reading().state == 3.0
     assert meter.reading().before == 2.0
     assert meter.reading().features()["state"] == 3.0
+
+
+@pytest.mark.parametrize("loaded_at", [0, 3, 9])
+def test_states_of_another_process_are_read_without_loading_numpy(
+    loaded_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command would wait for it longer than for the words. Another thread may load it anyway."""
+    meter = Meter({"state": head(4, 2.0), "before": head(5, 1.0)})
+    numpy = sys.modules["numpy"]
+    monkeypatch.delitem(sys.modules, "numpy")
+    for number, value in enumerate((5.0, 1.0, 3.0, 8.0)):
+        if number == loaded_at:
+            monkeypatch.setitem(sys.modules, "numpy", numpy)
+        meter.add(Token("a", state=array("f", [value])))
+    assert (meter.reading().before, meter.reading().state) == (2.0, 3.0)
+    assert ("numpy" in sys.modules) == (loaded_at < 4)
 
 
 def test_without_states_or_without_a_head_there_is_no_such_feature() -> None:

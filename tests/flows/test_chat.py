@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
+from edgewise.cli.render import summary
 from edgewise.cloud.provider import Chunk
 from edgewise.decide import policy as policies
 from edgewise.decide.calibration import CHAT, Boundaries, Calibration, Head, RiskRow, Score
@@ -536,6 +537,13 @@ def test_a_loop_that_may_not_leave_is_stopped_too() -> None:
     assert backend.generated < 60
     assert reply.decision.code == "kept_in_doubt" and reply.degraded
     assert "repeats itself" in reply.decision.reason
+
+
+def test_a_loop_is_told_whatever_the_policy_says() -> None:
+    _, reply = run(ScriptedBackend.confident(LOOP), PlayedCloud(), policy="local_only")
+    assert (reply.decision.code, reply.finish_reason) == ("policy_local_only", "length")
+    assert reply.decision.reason.endswith("; the answer repeats itself")
+    assert "repeated itself" in summary(reply).plain
 
 
 def test_the_same_answer_as_to_an_earlier_question_is_doubted() -> None:

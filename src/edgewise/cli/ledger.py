@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -222,7 +223,13 @@ def _print_verdicts(outlooks: list[Outlook], as_json: bool) -> None:
     if as_json:
         print_json([each.to_dict() for each in outlooks])
     else:
-        console().say("\n".join(map(in_words, outlooks)) or "Nothing asked yet.")
+        whose = Counter((each.workload.name, each.workload.task) for each in outlooks)
+        for each in outlooks:
+            several = whose[each.workload.name, each.workload.task] > 1
+            model = f" (answers of {each.workload.calibration})" if several else ""
+            console().say(f"{in_words(each)}{model}")
+        if not outlooks:
+            console().say("Nothing asked yet.")
 
 
 def _print_all(report: Report, settings: Settings, book: Book, as_json: bool) -> None:
@@ -281,12 +288,20 @@ def _print_facts(facts: dict[str, Any], indent: str) -> None:
         screen.say((f"{indent}{name:<22} ", "dim"), str(value))
 
 
+_COLUMNS = ("when", "id", "source", "conf.", "time", "cost", "why")
+_WIDE_ENOUGH = 76  # columns of a terminal for all of them; in fewer the reason matters more
+
+
 def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
     table = Table(box=None, pad_edge=False, padding=(0, 1))
-    for column in ("when", "id", "source", "conf.", "time", "cost", "why"):
+    screen = console()
+    left_out = {"when", "time"} if screen.width < _WIDE_ENOUGH else set[str]()
+    for column in _COLUMNS:
+        if column in left_out:
+            continue
         right = column in ("conf.", "time", "cost")
         fold = column == "why"  # a narrow terminal shows all of the reason, on several lines
         table.add_column(
@@ -297,20 +312,23 @@ def _print_recent(rows: list[dict[str, Any]], as_json: bool) -> None:
             min_width=16 if fold else None,
         )
     for row in rows:
-        table.add_row(
+        sure = confidence(
+            row["confidence"],
+            verified=row["confidence_verified"],
+            calibration=row["calibration"],
+        )
+        cells = (
             _when(row["created_at"], "%m-%d %H:%M"),
             row["id"][:SHORT_ID],
             row["source"],
-            confidence(
-                row["confidence"],
-                verified=row["confidence_verified"],
-                calibration=row["calibration"],
-            ),
+            sure,
             milliseconds(row["total_ms"]),
             dollars(row["cost_microdollars"]),
             row["error_code"] or row["decision_code"],
         )
-    console().print(table if rows else "Nothing asked yet.")
+        shown = zip(_COLUMNS, cells, strict=True)
+        table.add_row(*(cell for column, cell in shown if column not in left_out))
+    screen.print(table if rows else "Nothing asked yet.")
 
 
 def _when(moment: float, form: str) -> str:

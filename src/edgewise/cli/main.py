@@ -101,6 +101,10 @@ _ELSEWHERE = {
     **dict.fromkeys(("status", "check", "info", "settings"), "doctor"),
     **dict.fromkeys(("start", "server", "up"), "serve"),
     **dict.fromkeys(("usage", "cost", "stats", "log", "logs", "history"), "ledger"),
+    **dict.fromkeys(("rm", "remove", "delete", "uninstall"), "models --remove"),
+    **dict.fromkeys(("stop", "kill", "unload"), "warm --stop"),
+    "help": "--help",
+    "version": "--version",
 }
 
 
@@ -197,6 +201,10 @@ class LazyGroup(click.Group):
             sys.exit(exit_code(error))
         except OSError as error:  # a full disk, a folder without write permission
             _say(str(error), "system", as_json)
+            try:
+                sys.stdout.flush()
+            except OSError:  # it is what is full: Python would try again, and exit with 120
+                drop_stdout()
             sys.exit(EXIT_FAILED)
 
 

@@ -264,9 +264,10 @@ def warm(stop: bool, as_json: bool) -> None:
 
     rows: list[dict[str, Any]] = []
     for place, told in lending.lenders():
-        ends = stop and lending.stop_helper(place)
-        shared = {"pid": told["pid"], "by": told["kind"], "stopped": ends}
-        rows += [shared | each for each in told["models"] or [{"model": None}]]
+        answers = "pid" in told
+        ends = stop and answers and lending.stop_helper(place)
+        shared = {"pid": told.get("pid"), "by": told["kind"], "stopped": ends, "answers": answers}
+        rows += [shared | each for each in told.get("models") or [{"model": None}]]
     if as_json:
         print_json(rows)
         return
@@ -277,6 +278,9 @@ def warm(stop: bool, as_json: bool) -> None:
         if not left and row.get("ends_in_s") is not None:
             left = f"for another {row['ends_in_s']:.0f} s"
         left = "stopped" if row["stopped"] else left
+        if not row["answers"]:
+            screen.say((by, "bold"), " · does not answer; commands load their model themselves")
+            continue
         name = row["model"] or "(no model yet)"
         screen.say((name, "bold"), f" · {by}, {row['pid']}", f" · {left}" if left else "")
     if not rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -179,8 +180,24 @@ _PERSONAL = (
 )
 
 
+class _Chance(click.ParamType[float]):
+    """A confidence as `0.8` or `80%`. A number above 1 is no confidence."""
+
+    name = "share"
+
+    @override
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        with contextlib.suppress(ValueError):
+            chance = value if isinstance(value, float) else as_share(value)
+            if 0 <= chance <= 1:
+                return chance
+        self.fail(f"{value!r} is not a confidence between 0 and 1, like 0.8 or 80%", param, ctx)
+
+
 def _threshold(words: str) -> Callable[[Command], Command]:
-    return click.option("--threshold", "-t", type=click.FloatRange(0, 1), help=words)
+    return click.option("--threshold", "-t", type=_Chance(), help=words)
 
 
 chat_model = click.option(

@@ -246,10 +246,10 @@ def summary(reply: Reply) -> Text:
     line = Text("└ ", style="dim")
     line.append(_place(reply), style=f"bold {COLOURS[reply.source]}")
     line.append("".join(f" · {fact}" for fact in facts if fact))
-    if "repeats itself" in reply.decision.reason:
-        line.append(" · stopped: it repeated itself", style="yellow")
-    elif reply.finish_reason == "length":
-        line.append(" · cut off (--max-tokens)", style="yellow")
+    if reply.finish_reason == "length":
+        circles = reply.source == "local" and "repeats itself" in reply.decision.reason
+        why_cut = "stopped: it repeated itself" if circles else "cut off (--max-tokens)"
+        line.append(f" · {why_cut}", style="yellow")
     if reply.needs_cloud_handoff and reply.source == "local":
         line.append(" · in doubt", style="yellow")
     if reply.degraded:

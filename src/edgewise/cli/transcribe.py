@@ -30,7 +30,7 @@ from edgewise.cli.setup import ensure_transcriber
 from edgewise.cli.streams import json_text, printable
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.engine import Engine
-from edgewise.errors import EdgewiseError
+from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.flows.listen import HURRY_S, LiveTranscriber
 from edgewise.settings import Settings
 from edgewise.speech.audio import CHUNK_S, RATE, open_microphone, open_sound
@@ -197,7 +197,10 @@ def clock_of(seconds: float) -> str:
 def _refuse_mixed_up(
     files: tuple[str, ...], style: str, folder: Path | None, as_json: bool
 ) -> None:
-    """Before any work: subtitles of several files in one stream, or two files under one name."""
+    """Before any work: a file that is not there, subtitles of several files in one stream, or two
+    files under one name."""
+    if len(files) == 1 and not Path(files[0]).exists():
+        raise InvalidRequest(f"there is no file {files[0]!r}")
     if folder is None:
         if len(files) > 1 and style in ("srt", "vtt") and not as_json:
             raise click.UsageError(

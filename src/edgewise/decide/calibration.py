@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import math
+import operator
 import sys
 from array import array
 from bisect import bisect_left, bisect_right, insort
@@ -434,10 +435,7 @@ class Meter:
         """Take in the state behind the last token, if there is one."""
         if state is None or self._first is None or "state" not in self._heads:
             return
-        import numpy as np  # noqa: PLC0415 - not for the first token, see `Head.of`
-
-        state = np.asarray(state)
-        self._states = state if self._states is None else self._states + state
+        self._states = _sum(self._states, state, self._state_count)
         self._state_count += 1
 
     def finish(self, end: Finish) -> None:
@@ -465,12 +463,32 @@ class Meter:
             length=math.log(count),
             number_share=self._numbers / count,
             piece_share=self._pieces / count,
-            state=self._heads["state"].of(self._states / self._state_count)
+            state=self._heads["state"].of(_mean(self._states, self._state_count))
             if self._state_count
             else None,
             before=self._before,
             engine=self._engine,
         )
+
+
+# Sums that loading numpy takes as long as.
+_FEW_STATES = 32
+
+
+def _sum(states: Any, state: Any, count: int) -> Any:
+    """A short answer of a model in another process is summed without numpy, see `Head.of`."""
+    if isinstance(state, array) and count < _FEW_STATES and "numpy" not in sys.modules:
+        return state if states is None else array("d", map(operator.add, states, state))
+    import numpy as np  # noqa: PLC0415
+
+    state = np.asarray(state)
+    return state if states is None else np.asarray(states) + state
+
+
+def _mean(states: Any, count: int) -> Any:
+    if isinstance(states, array):
+        return array("d", (each / count for each in states))
+    return states / count
 
 
 # -- both together ---------------------------------------------------------------------------------

@@ -459,6 +459,13 @@ class Chat(TextFlow):
         return kept_from if self.judges_whole or not kept_from else None
 
     @override
+    def own_up(self) -> None:
+        super().own_up()
+        words = f"the answer repeats {self.repeats}"
+        if self.repeats and words not in self.draft.reason:
+            self.draft.reason += f"; {words}"
+
+    @override
     def may_start_over(self) -> bool:
         return not self.draft.text
 

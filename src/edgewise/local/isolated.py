@@ -709,7 +709,7 @@ class _Child:
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):
                 return signal.Signals(-code).name
-        return f"exit code {code}"
+        return f"exit code {code}" if code else "its connection ended"
 
 
 def _killed_for_memory() -> int | None:

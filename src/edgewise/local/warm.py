@@ -163,7 +163,10 @@ def _ask(place: Path, hello: Mapping[str, Any]) -> tuple[socket.socket, dict[str
             raise OSError("the answer makes no sense")
         line.settimeout(None)
         return line, told
-    except (OSError, ValueError) as error:
+    except OSError:
+        line.close()
+        raise
+    except ValueError as error:
         line.close()
         raise OSError(str(error)) from error
 
@@ -251,7 +254,7 @@ def borrow(
 ) -> Borrowed:
     """A connection to whoever lends this model; the helper is started if nobody does.
 
-    Raises OSError.
+    Raises OSError. TimeoutError: one is there and does not answer (stopped, or short of memory).
     """
     hello = {"want": "model", "keep_s": keep_s, **facts_of(model, options)}
     for server in sorted(place.glob(f"serve-*-{mark}")):
@@ -266,6 +269,8 @@ def borrow(
         try:
             line, told = _ask(helper, hello)
             return Borrowed(line, int(told["pid"]))
+        except TimeoutError:
+            raise
         except OSError:
             if process is not None and process.poll() not in (None, 0):
                 raise  # 0: another one was there first
@@ -459,18 +464,22 @@ class Shelf:
 
     def is_over(self) -> bool:
         """Let go what has had its time. Whether nothing is left, and nobody is about to ask."""
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return False  # a model is being opened; whoever comes meanwhile is heard
+        try:
             over = [key for key, kept in self._kept.items() if not kept.users and kept.left_s <= 0]
             for key in over:
                 self._kept.pop(key).model.close()
             return not self._kept and time.monotonic() - self._began > FIRST_S
+        finally:
+            self._lock.release()
 
     def status(self) -> list[dict[str, Any]]:
-        with self._lock:
-            return [
-                {"model": each.name, "users": each.users, "ends_in_s": max(0.0, each.left_s)}
-                for each in self._kept.values()
-            ]
+        """Also while a model is being opened, which holds the lock for seconds."""
+        return [
+            {"model": each.name, "users": each.users, "ends_in_s": max(0.0, each.left_s)}
+            for each in list(self._kept.values())
+        ]
 
 
 def main() -> None:
@@ -487,10 +496,15 @@ def main() -> None:
         return
     shelf, stopped = Shelf(), threading.Event()
     lender = Lender(place, "helper", shelf.lend, lambda _: True, shelf.status, stopped.set)
+
+    def over() -> bool:
+        # Who is told to stop, or can no longer be found, lets an answer end.
+        unwanted = stopped.is_set() or not place.exists()
+        return shelf.is_over() or (unwanted and not lender.busy)
+
     with lock:
         lender.open()
-        # Who is told to stop lets an answer end.
-        lender.serve(lambda: shelf.is_over() or (stopped.is_set() and not lender.busy))
+        lender.serve(over)
         lender.close()
     os._exit(0)  # threads of a runtime may still wait for work
 
@@ -499,12 +513,18 @@ def main() -> None:
 
 
 def lenders() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every helper and server of this user that lends models, with what it says of itself."""
+    """Every helper and server of this user that lends models, with what it says of itself.
+
+    Of one that does not answer there is only its kind.
+    """
     for place in sorted((*folder().glob("serve-*"), *folder().glob("helper-*"))):
         if place.suffix == ".lock":
             continue
         try:
             line, told = _ask(place, {"want": "status"})
+        except TimeoutError:  # stopped, or short of memory
+            yield place, {"kind": place.name.partition("-")[0]}
+            continue
         except OSError:
             place.unlink(missing_ok=True)  # of one that was killed
             continue
