@@ -51,6 +51,7 @@ from edgewise.errors import (
     LedgerError,
     StoreAway,
     TooSoon,
+    place_of,
 )
 from edgewise.types.messages import Image, Request, ToolCall, WireName, new_request_id
 from edgewise.types.replies import Attempt, Finish, Judged, Progress, Raw, Vectors, watched
@@ -483,8 +484,9 @@ class ThreadedStream:
         return not self._thread.is_alive() or self._provider.abort(self._wire_id) is not False
 
     def _run(self, request: Request) -> None:
-        chunks = self._provider.stream(request, self._wire_id)
+        chunks: Iterator[Chunk] | None = None
         try:
+            chunks = self._provider.stream(request, self._wire_id)
             for chunk in chunks:
                 if not self._offer(chunk):
                     return
@@ -492,7 +494,9 @@ class ThreadedStream:
         except CloudError as error:
             self._offer(error)
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; nobody may hang
-            self._offer(CloudError(f"{type(error).__name__}: {error}", provider=self._name))
+            # Not its words: they may quote what it was sent.
+            words = f"{self._name} broke off: {place_of(error)}"
+            self._offer(CloudError(words, provider=self._name))
         finally:
             close = getattr(chunks, "close", None)
             if close is not None:
