@@ -17,7 +17,7 @@ from edgewise.calls.check import CALLS
 from edgewise.calls.home import intent_tools
 from edgewise.errors import InvalidRequest
 from edgewise.tasks import call_rules
-from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
+from edgewise.testing import LoopbackCloud, ScriptedBackend, ScriptedFunctionModel, Status
 from edgewise.types.messages import ToolCall, ToolLike
 from edgewise.types.replies import CallReply, Finished
 from tests.campaigns import rounds
@@ -186,18 +186,6 @@ def test_a_call_in_doubt_is_not_run_unless_it_is_asked_for(cloud: LoopbackCloud)
         assert [one.error for one in always] == ["", ""]
 
 
-def test_the_cloud_may_write_what_nobody_said(cloud: LoopbackCloud) -> None:
-    """It knows more than the words: its call is no question, and nothing is wrong with it."""
-    cloud.always(Answer(tool_calls=(ToolCall("get_weather", {"location": "Oslo"}),)))
-    with Engine(settings_for(cloud), function_model=function_model("")) as engine:
-        asked = "What is the weather where Ada lives?"
-        reply = engine.call(asked, [get_weather], execute=True, policy="cloud_only")
-    assert [(call.arguments, call.complaints) for call in reply.calls] == [
-        ({"location": "Oslo"}, ())
-    ]
-    assert not reply.complaints and [result.error for result in reply.results] == [""]
-
-
 def test_a_call_in_doubt_that_the_cloud_wrote_again_is_run(cloud: LoopbackCloud) -> None:
     device = function_model(BOTH, doubt=["get_weather"])
     with Engine(settings_for(cloud), function_model=device) as engine:
@@ -290,7 +278,7 @@ def test_complete_with_tools_calls(cloud: LoopbackCloud) -> None:
 
 def test_complete_with_tools_chats_if_no_tool_fits(cloud: LoopbackCloud) -> None:
     chat = ScriptedBackend.confident("Goethe wrote it.")
-    with Engine(settings_for(cloud), backend=chat, function_model=function_model("")) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS)
         entry = engine.ledger.get(reply.id)
     assert (reply.text, reply.source, reply.tool_calls) == ("Goethe wrote it.", "local", ())
@@ -335,7 +323,7 @@ def test_a_speculative_request_ahead_of_a_chat_is_cancelled_and_paid_once(
     cloud: LoopbackCloud,
 ) -> None:
     chat = ScriptedBackend.confident("Goethe.")
-    with Engine(settings_for(cloud), backend=chat, function_model=function_model("")) as engine:
+    with Engine(settings_for(cloud), backend=chat, function_model=function_model("none")) as engine:
         reply = engine.complete("Who wrote Faust?", tools=TOOLS, speculative=True)
         entry = engine.ledger.get(reply.id)
         assert engine.ledger.verify() == []
