@@ -102,7 +102,7 @@ def test_a_picture_where_a_provider_reads_text_counts_as_text_and_leaves_as_it_c
     openai_s = {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
     google_s = {"inlineData": {"mimeType": "image/jpeg", "data": data}}
     used = {"type": "tool_use", "id": "a", "name": "f", "input": anthropic_s}
-    config, wire, body = {
+    places: dict[str, tuple[ProviderConfig, Any, dict[str, Any]]] = {
         "input of a call": (ANTHROPIC, "messages", {"messages": _by_assistant([used])}),
         "schema": (OPENAI, "chat", {"messages": HI, "tools": [_tool(openai_s)]}),
         "prediction": (OPENAI, "chat", {"messages": HI, "prediction": openai_s}),
@@ -112,7 +112,8 @@ def test_a_picture_where_a_provider_reads_text_counts_as_text_and_leaves_as_it_c
             "gemini",
             _from_model({"functionResponse": {"name": "f", "response": google_s}}),
         ),
-    }[place]
+    }
+    config, wire, body = places[place]
     asked = {**body, "max_tokens": 10}
     assert reserved(config, wire, asked) >= PRICES.cost(config, size, 10)
     told = Original(wire=wire, body=asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import importlib
 import json
@@ -110,7 +111,7 @@ def test_a_packed_body_leaves_its_room_where_there_is_no_thread_to_unpack_it(
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(app.asyncio, "to_thread", exhausted)
+        patched.setattr(asyncio, "to_thread", exhausted)
         packed = {"content-encoding": "gzip"}
         busy = served.http.post(PATHS[0], content=gzip.compress(GOOD), headers=packed)
     assert (busy.status_code, busy.json()["error"]["code"]) == (429, "server_busy")

@@ -121,10 +121,10 @@ def _answer_from_words(
     for event in told:
         if isinstance(event, Finished):
             given = {each.name: getattr(event.reply, each.name) for each in fields(Reply)}
-            told = event.reply.decision
+            decision = event.reply.decision
             if flow.late and event.reply.source == "local":
-                code = told.degraded_code or DeadlinePassed.code
-                given |= {"degraded": True, "decision": replace(told, degraded_code=code)}
+                code = decision.degraded_code or DeadlinePassed.code
+                given |= {"degraded": True, "decision": replace(decision, degraded_code=code)}
             skill = flow.skill if event.reply.source in ("local", "mixed") else ""
             sights = tuple(flow.sights)
             event = Finished(SeenReply(**given, skill=skill, sights=sights, notes=flow.notes))
