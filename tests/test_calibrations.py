@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,7 @@ from edgewise import Engine, Tool
 from edgewise.calibrations import (
     calibration_of,
     find_calibration,
+    learnt_path,
     model_key,
     own_path,
     shipped_document,
@@ -40,6 +42,13 @@ def document(**changes: Any) -> str:
 
 def test_the_shipped_one_is_found_by_model_and_quantisation(tmp_path: Path) -> None:
     assert find_calibration(Settings(data_dir=tmp_path), model_key(FACTS), CHAT).name == SHIPPED
+
+
+def test_whatever_is_written_first_the_data_folder_is_the_users_alone(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "learnt" / "data")
+    write_own(learnt_path(settings, "refund"), {})
+    assert stat.S_IMODE(Path(settings.data_dir).stat().st_mode) == 0o700
+    assert stat.S_IMODE(learnt_path(settings, "refund").parent.stat().st_mode) == 0o700
 
 
 def test_an_engine_that_rounds_anew_has_a_shipped_one_of_its_own(tmp_path: Path) -> None:

@@ -591,6 +591,9 @@ class OpenedPictures:
         notes = (note_of(image, position) for position, image in self._images)
         self.notes = tuple(filter(None, notes))
 
+    def __len__(self) -> int:
+        return len(self._images)
+
     def __iter__(self) -> Iterator[PictureArray]:
         import numpy as np
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,4 @@ def test_an_answer_cut_at_the_limit_is_marked(tmp_path: Path) -> None:
     (trace,) = collect_traces(backend, QUESTIONS[:1], tmp_path / "traces.jsonl")
     assert not trace.ended
     assert len(trace.tokens) == 48
+    assert stat.S_IMODE((tmp_path / "traces.jsonl").stat().st_mode) == 0o600

@@ -222,6 +222,53 @@ def test_a_name_that_is_not_listed_is_never_widened_to_its_kind(
     assert lacks_target(call, TOOLS[tool])
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unlock the office cellar door",
+        "unlock the neighbour's cellar door",
+        "unlock the second cellar door",
+        "unlock the other cellar door",
+        "unlock cellar door 2",
+        "unlock the cellar door of the guest house",
+        "unlock the cellar door in the shed",
+    ],
+)
+def test_a_lock_is_not_opened_for_a_name_that_only_ends_like_its_own(text: str) -> None:
+    assert fitted(text, "HassTurnOff", name="Cellar Door", domain="lock") == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "please unlock the cellar door now",
+        "could you unlock my cellar door for me",
+        "unlock the cellar door in the cellar",
+        "unlock the cellar door in ten minutes",
+        "turn off the reading lamp and unlock the cellar door",
+    ],
+)
+def test_words_that_name_nothing_keep_no_lock_closed(text: str) -> None:
+    found = fitted(text, "HassTurnOff", name="Cellar Door", domain="lock")
+    assert found["name"] == "Cellar Door"
+
+
+@pytest.mark.parametrize("here", ["", "Study"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "turn off light 7",
+        "turn off the lights in room 5",
+        "turn off the 2nd light",
+        "turn off 2 lights",
+    ],
+)
+def test_a_number_may_be_a_name_that_is_not_listed(text: str, here: str) -> None:
+    assert fitted(text, "HassTurnOff", here, domain="light") == {}
+    assert fitted("turn off the lights at 7", "HassTurnOff", here)["domain"] == "light"
+    assert fitted("set the study lights to 50 %", "HassLightSet", here)["area"] == "Study"
+
+
 @pytest.mark.parametrize("here", ["Study", "Cellar"])
 def test_a_room_that_is_only_assumed_is_no_target_for_what_is_not_listed(here: str) -> None:
     for text in ("turn on the toaster", "turn on the bed light", "turn it on"):

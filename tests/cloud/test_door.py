@@ -465,6 +465,39 @@ class Scripted:
 END = Finish("stop", input_tokens=7, output_tokens=3)
 
 
+class Strange(Scripted):
+    """A plug-in that raises what nobody expects: when it is asked, or in its answer."""
+
+    def __init__(self, error: BaseException, *chunks: Chunk) -> None:
+        super().__init__(*chunks)
+        self.raised = error
+
+    @override
+    def stream(self, request: Request, wire_id: str) -> Iterator[Chunk]:
+        if not self._chunks:
+            raise self.raised
+        return self._broken()
+
+    def _broken(self) -> Iterator[Chunk]:
+        yield from self._chunks
+        raise self.raised
+
+
+@pytest.mark.parametrize("chunks", [(), (Arrived(0),), ("The dose ",)], ids=str)
+@pytest.mark.parametrize("kind", [KeyError, OSError, ZeroDivisionError])
+def test_what_a_plug_in_raises_ends_the_wait_at_once_and_is_not_quoted(
+    budget_guard: NotedBudgetGuard, kind: type[Exception], chunks: tuple[Chunk, ...]
+) -> None:
+    limits = replace(LIMITS, first_token_s=300.0, total_s=300.0)
+    lane = Strange(kind("it is about Mrs Smith"), *chunks).lane()
+    door = Door([lane], budget_guard, TenPerToken(), limits)
+    journal: list[Attempt] = []
+    with pytest.raises(CloudError, match=f"scripted broke off: {kind.__name__}") as raised:
+        list(door.stream(ASK, journal, live=True, patience_s=None))
+    assert "Smith" not in str(raised.value) and "Smith" not in journal[0].error
+    assert [each.outcome for each in journal] == [raised.value.code]
+
+
 def test_what_only_arrived_never_leaves_the_door(budget_guard: NotedBudgetGuard) -> None:
     scripted = Scripted(Arrived(0), Arrived(9), "By ", Arrived(0), Arrived(5), "the sea.", END)
     door = Door([scripted.lane()], budget_guard, TenPerToken(), LIMITS)

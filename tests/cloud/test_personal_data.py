@@ -89,9 +89,37 @@ def seen(text: str) -> list[tuple[str, str]]:
         ("call 212 555 0123.", "PHONE", "212 555 0123"),
         ("IBANDE89370400440532013000", "IBAN", "DE89370400440532013000"),
         ("card4111111111111111", "CARD", "4111111111111111"),
+        (r"ada\\\\u0040example.org", "EMAIL", r"ada\\\\u0040example.org"),
+        (r"\ud835\udfd2111 1111 1111 1111", "CARD", r"\ud835\udfd2111 1111 1111 1111"),
+        ("ada%252540example.org", "EMAIL", "ada%252540example.org"),
+        ("ada&#64;example.org", "EMAIL", "ada&#64;example.org"),
+        ("ada&amp;#x40;example.org", "EMAIL", "ada&amp;#x40;example.org"),
+        ("4111&nbsp;1111&nbsp;11111111", "CARD", "4111&nbsp;1111&nbsp;11111111"),
+        ("\x1b[31m4111 1111 1111 1111\x1b[0m", "CARD", "4111 1111 1111 1111"),
+        ("\x1b[1;32m+49 171\x1b[0m 2345678", "PHONE", "+49 171\x1b[0m 2345678"),
+        (r"\\u001b[31m10.20.30.40\\u001b[0m", "IP", "10.20.30.40"),
     ],
 )
 def test_a_value_is_found_as_it_is_written(text: str, kind: str, value: str) -> None:
+    assert seen(text) == [(kind, value)]
+
+
+@pytest.mark.parametrize("depth", range(6))
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("CARD", "4111 1111 1111 1111"),
+        ("IBAN", "DE89370400440532013000"),
+        ("PHONE", "+49 171 2345678"),
+        ("IP", "10.20.30.40"),
+        ("KEY", "AKIAIOSFODNN7EXAMPLE"),
+    ],
+)
+def test_a_value_is_found_in_json_that_stands_in_json(kind: str, value: str, depth: int) -> None:
+    """As results of tools are: the body of an answer, in it a log, in it a line."""
+    text = f"first line\n{value}\tand more"
+    for _ in range(depth):
+        text = json.dumps({"body": text})
     assert seen(text) == [(kind, value)]
 
 
@@ -170,7 +198,7 @@ HOSTILE = (
     "a", "1", "1 ", "111 ", "@", "a@", "a@b.", "eyJ", "-eyJaaaaaaaa", "eyJaaaaaaaaaa.", "sk-",
     "-----BEGIN PRIVATE KEY-----", "0171 99999999 ", "DE11 ", ":", "f:", "1.", "+1", "tel ",
     '"@b.cc', "\\n", "\\u00a0", "1%20", "%", "4111\u200b", "0123-", "é", "(",
-    "4111 1111 1111 1112 ",
+    "4111 1111 1111 1112 ", "\\", "%25", "&amp;", "\x1b[1;", "\\ud835",
 )  # fmt: skip
 
 

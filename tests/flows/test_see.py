@@ -53,8 +53,11 @@ BEYOND = "Why is she laughing?"
 
 
 class ScriptedEye:
-    def __init__(self, sight: Sight, error: LocalError | None = None) -> None:
+    """`takes_s` of the stage's clock for each picture."""
+
+    def __init__(self, sight: Sight, error: LocalError | None = None, takes_s: float = 0.0) -> None:
         self.sight, self.error, self.looked = sight, error, 0
+        self.takes_s = takes_s
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts(backend="scripted", model="eye-1", quantisation="", context_tokens=1)
@@ -76,6 +79,9 @@ class Blank:
 
     def __init__(self, count: int) -> None:
         self._count = count
+
+    def __len__(self) -> int:
+        return self._count
 
     def __iter__(self) -> Iterator[Any]:
         for _ in range(self._count):
@@ -112,6 +118,10 @@ class Stage:
             raise vision_skill
         return vision_skill
 
+    def clock(self) -> float:
+        eyes = [one for one in self.vision_skills.values() if isinstance(one, ScriptedEye)]
+        return sum(one.looked * one.takes_s for one in eyes)
+
     def chat(self, policy: str) -> ChatNeeds:
         def backend() -> ChatBackend:
             if self.model is None:
@@ -135,7 +145,7 @@ class Stage:
             policy=plugins.load("policies", options.get("policy", "prefer_local")),
             calibration=lambda vision_skill: CALIBRATION,
             patience_s=2.0,
-            clock=lambda: 0.0,
+            clock=self.clock,
             chat=self.chat(options.get("policy", "prefer_local")),
         )
         images = (Image(b"x"),) * pictures
@@ -180,6 +190,58 @@ def test_an_answer_from_rows_that_may_be_misread_is_in_doubt() -> None:
     kept = alone.ask(MINUTES, policy="local_only")
     assert (kept.text, kept.needs_cloud_handoff) == ("120", True)
     assert kept.confidence is not None and kept.confidence < 0.5
+
+
+MANY: Any = {"pictures": 20, "deadline_ms": 5000}
+
+
+def slow(sight: Sight) -> ScriptedEye:
+    return ScriptedEye(sight, takes_s=2.0)
+
+
+def test_pictures_are_looked_at_until_the_deadline_and_what_was_not_is_said() -> None:
+    stage = Stage(reader=slow(reads("NO ENTRY")))
+    reply = stage.ask(SIGN, policy="local_only", **MANY)
+    eye = stage.vision_skills["reads text"]
+    assert isinstance(eye, ScriptedEye) and eye.looked == 3, "after six seconds it was late"
+    assert len(reply.sights) == 3 and "Image 4" not in reply.text, "nobody knows what is in it"
+    assert reply.notes[-1] == "3 of 20 images were looked at: the time was up (5000 ms)"
+    assert (reply.degraded, reply.decision.degraded_code) == (True, "deadline")
+    assert reply.needs_cloud_handoff and reply.confidence == 0.0
+    assert "3 of 20 images" in reply.decision.reason
+
+
+def test_what_was_not_looked_at_in_time_goes_to_the_cloud_where_it_may() -> None:
+    stage = Stage(reader=slow(reads("NO ENTRY")))
+    reply = stage.ask(SIGN, **MANY)
+    assert (reply.source, reply.decision.code) == ("cloud", "handoff_low_confidence")
+    assert "3 of 20 images" in reply.decision.reason
+
+
+def test_a_description_within_a_deadline_is_of_the_pictures_that_were_seen() -> None:
+    stage = Stage(reader=slow(reads("NO ENTRY")), finder=slow(Sight(things=(Thing("dog", 0.95),))))
+    reply = stage.ask(BEYOND, policy="local_only", **MANY)
+    looked = [one.looked for one in stage.vision_skills.values() if isinstance(one, ScriptedEye)]
+    assert sorted(looked) == [1, 3] and "dog" in reply.text and "NO ENTRY" in reply.text
+    assert reply.degraded and reply.notes[-1].startswith("1 of 20 images"), "by both skills"
+    assert len(reply.sights) == 1
+
+
+def test_the_chat_model_says_that_not_all_was_read_in_time() -> None:
+    eye = rates()
+    eye.takes_s = 2.0
+    stage = Stage(reader=eye, model=ScriptedBackend.confident("120"))
+    reply = stage.ask(MINUTES, policy="local_only", **MANY)
+    assert (reply.text, reply.source) == ("120", "local")
+    assert (reply.degraded, reply.decision.degraded_code) == (True, "deadline")
+    assert reply.confidence is not None and reply.confidence <= 0.01
+    assert reply.notes[-1].startswith("3 of 20 images")
+
+
+def test_one_picture_is_looked_at_however_late_it_is() -> None:
+    stage = Stage(reader=slow(reads("NO ENTRY")))
+    reply = stage.ask(SIGN, deadline_ms=1.0)
+    assert (reply.source, reply.degraded, reply.notes) == ("local", False, ("a note",))
 
 
 def test_that_it_is_not_there_is_in_doubt_however_sure_the_model_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
@@ -159,8 +160,11 @@ class Converted(ModelStore):
 def test_a_model_is_opened_on_the_runtime_that_was_chosen_and_keeps_its_name(
     tmp_path: Path,
 ) -> None:
+    folder = tmp_path / "data"
     store = Converted(tmp_path)
-    assert on_quickest(tmp_path, store, MODEL) is MODEL  # nobody has measured
+    assert on_quickest(folder, store, MODEL) is MODEL  # nobody has measured
+    remember(folder, on_onnx())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700  # it may be the first in it
     remember(tmp_path, on_onnx())
     found = on_quickest(tmp_path, store, MODEL)
     assert (found.name, found.runtime) == ("caller", "onnx")

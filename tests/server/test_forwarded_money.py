@@ -13,6 +13,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
+from edgewise.cloud.door import ready_to_leave
 from edgewise.cloud.provider import ProviderConfig
 from edgewise.cloud.providers import LibraryPrices, highest
 from edgewise.local.backend import DeviceFacts
@@ -27,6 +28,7 @@ OPENAI = ProviderConfig(name="openai", protocol="openai", model="gpt-6-luna", ke
 ANTHROPIC = ProviderConfig(
     name="anthropic", protocol="anthropic", model="claude-haiku-5-5", key="k"
 )
+GEMINI = ProviderConfig(name="gemini", protocol="gemini", model="gemini-2.5-flash", key="k")
 OPENROUTER = ProviderConfig(
     name="openrouter", protocol="openai", model="google/gemini-2.5-flash-lite", key="k"
 )
@@ -37,7 +39,7 @@ CHAT: dict[str, Any] = {"messages": HI, "max_tokens": 1000}
 def reserved(config: ProviderConfig, wire: Any, body: dict[str, Any], **more: Any) -> int:
     told = Original(wire=wire, body=body, **more)
     request = Request(messages=(Message("user", "Hi."),), max_tokens=1, original=told)
-    return highest(PRICES, config, request)
+    return highest(PRICES, config, ready_to_leave(request, config))
 
 
 @pytest.mark.parametrize("wire", ["responses", "messages"])
@@ -68,12 +70,133 @@ def test_what_a_provider_finds_by_itself_may_fill_its_model(brings: dict[str, An
 
 @pytest.mark.parametrize("name", ["cachedContent", "cached_content"])
 def test_what_gemini_keeps_may_fill_its_model(name: str) -> None:
-    gemini = ProviderConfig(name="gemini", protocol="gemini", model="gemini-2.5-flash", key="k")
     body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
     body["generationConfig"] = {"maxOutputTokens": 10}
-    most = PRICES.cost(gemini, 1_000_000, 10)
-    assert reserved(gemini, "gemini", {**body, name: "cachedContents/1"}) > most
-    assert reserved(gemini, "gemini", body) < most / 100
+    most = PRICES.cost(GEMINI, 1_000_000, 10)
+    assert reserved(GEMINI, "gemini", {**body, name: "cachedContents/1"}) > most
+    assert reserved(GEMINI, "gemini", body) < most / 100
+
+
+def test_of_two_spellings_of_gemini_s_options_the_longer_limit_counts() -> None:
+    body: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
+    body["generation_config"] = {"maxOutputTokens": 50_000, "candidateCount": 2}
+    body["generationConfig"] = {"maxOutputTokens": 5, "candidateCount": 1}
+    assert reserved(GEMINI, "gemini", body) > PRICES.cost(GEMINI, 10, 100_000)
+
+
+def _noise() -> tuple[str, int]:
+    """A picture in base64 whose bytes are many more than a provider counts tokens for it."""
+    file = io.BytesIO()
+    PIL.Image.effect_noise((600, 600), 120).convert("RGB").save(file, "JPEG", quality=95)
+    data = base64.b64encode(file.getvalue()).decode()
+    return data, len(data)
+
+
+@pytest.mark.parametrize("place", ["input of a call", "result", "schema", "prediction", "args"])
+def test_a_picture_where_a_provider_reads_text_counts_as_text_and_leaves_as_it_came(
+    place: str,
+) -> None:
+    data, size = _noise()
+    source = {"type": "base64", "media_type": "image/jpeg", "data": data}
+    anthropic_s = {"type": "image", "source": source}
+    openai_s = {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
+    google_s = {"inlineData": {"mimeType": "image/jpeg", "data": data}}
+    used = {"type": "tool_use", "id": "a", "name": "f", "input": anthropic_s}
+    places: dict[str, tuple[ProviderConfig, Any, dict[str, Any]]] = {
+        "input of a call": (ANTHROPIC, "messages", {"messages": _by_assistant([used])}),
+        "schema": (OPENAI, "chat", {"messages": HI, "tools": [_tool(openai_s)]}),
+        "prediction": (OPENAI, "chat", {"messages": HI, "prediction": openai_s}),
+        "args": (GEMINI, "gemini", _from_model({"functionCall": {"name": "f", "args": google_s}})),
+        "result": (
+            GEMINI,
+            "gemini",
+            _from_model({"functionResponse": {"name": "f", "response": google_s}}),
+        ),
+    }
+    config, wire, body = places[place]
+    asked = {**body, "max_tokens": 10}
+    assert reserved(config, wire, asked) >= PRICES.cost(config, size, 10)
+    told = Original(wire=wire, body=asked)
+    request = Request(messages=(Message("user", "Hi."),), original=told)
+    left = ready_to_leave(request, config).original
+    assert left is not None and left.body == asked
+
+
+def _by_assistant(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*HI, {"role": "assistant", "content": blocks}]
+
+
+def _tool(default: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"a": {"type": "object", "default": default}}}
+    return {"type": "function", "function": {"name": "f", "parameters": schema}}
+
+
+def _from_model(part: dict[str, Any]) -> dict[str, Any]:
+    config = {"maxOutputTokens": 10}
+    return {"contents": [{"role": "model", "parts": [part]}], "generationConfig": config}
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "tokens"),
+    [
+        # OpenAI's published rules: eight tiles of 5,667 and a base; 10,000 patches, 2.46 each.
+        ("openai", "gpt-4o-mini", 2833 + 8 * 5667),
+        ("mine", "gpt-4o-mini", 2833 + 8 * 5667),
+        ("openai", "gpt-6-luna", 24_600),
+        ("together", "openai/gpt-oss-120b", 8192),
+    ],
+)
+def test_a_picture_that_the_provider_fetches_counts_as_the_largest(
+    name: str, model: str, tokens: int
+) -> None:
+    config = ProviderConfig(name=name, protocol="openai", model=model, key="k")
+    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    body = {"messages": _from_user([picture]), "max_tokens": 10}
+    assert reserved(config, "chat", body) >= PRICES.cost(config, tokens, 10)
+
+
+def test_a_predicted_answer_counts_as_written() -> None:
+    """What a provider does not take of it is charged as output, beyond any limit."""
+    predicted = {"type": "content", "content": "word " * 2000}
+    assert reserved(OPENAI, "chat", {**CHAT, "prediction": predicted}) >= PRICES.cost(
+        OPENAI, 0, 10_000 + 1000
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "searches"),
+    [
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 50}]}, 50),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, 20),
+        ({"tools": [{"type": "tool_search_tool_regex_20251119", "name": "find"}]}, 0),
+    ],
+)
+def test_searches_are_reserved(asked: dict[str, Any], searches: int) -> None:
+    brought = {**CHAT, "mcp_servers": [{"url": "x"}]}  # a million tokens of what it finds
+    more = reserved(ANTHROPIC, "messages", {**CHAT, **asked}) - reserved(
+        ANTHROPIC, "messages", brought
+    )
+    assert more == pytest.approx(10_000 * searches, abs=100)  # $10 for a thousand
+
+
+@pytest.mark.parametrize(
+    ("wire", "asked"),
+    [
+        ("messages", {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+        ("responses", {"context_management": [{"type": "compaction", "compact_threshold": 9}]}),
+    ],
+)
+def test_a_conversation_that_the_provider_sums_up_is_read_and_written_twice(
+    wire: Any, asked: dict[str, Any]
+) -> None:
+    config = ANTHROPIC if wire == "messages" else OPENAI
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "x" * 90_000}]}
+    plain = reserved(config, wire, {**body, "max_tokens": 10, "max_output_tokens": 10})
+    both = reserved(config, wire, {**body, "max_tokens": 10, "max_output_tokens": 10, **asked})
+    assert both >= 2 * plain
+    kept = {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}}
+    usual = reserved(config, wire, {**body, "max_tokens": 10, "max_output_tokens": 10, **kept})
+    assert usual < 1.1 * plain
 
 
 @pytest.mark.parametrize(
@@ -170,6 +293,30 @@ def test_what_a_provider_stores_is_reserved_and_booked(
     # A million tokens cost $0.10 read, 0.125 stored, 0.20 stored for an hour and 0.50 written; a
     # thousand searches $10.
     assert told["cost_microdollars"] == 1 + 2_500 + 2_000 + 5 + 30_000
+
+
+def test_what_a_provider_reads_to_sum_up_is_booked(serving: Serving, cloud: LoopbackCloud) -> None:
+    """It is in no sum of the usage, only in its list of rounds."""
+    served = _gateway(serving, cloud, "anthropic/claude-haiku-5-5")
+    rounds = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1000},
+    ]
+    usage = {"input_tokens": 23_000, "output_tokens": 1000, "iterations": rounds}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-haiku-5-5",
+        "content": [{"type": "text", "text": "Yes."}],
+        "stop_reason": "end_turn",
+        "usage": usage,
+    }
+    cloud.always(Recorded(pieces=(json.dumps(message).encode(),)))
+    body = {"model": "cloud", "max_tokens": 100, "messages": HI}
+    told = served.http.post("/v1/messages", json=body).json()["edgewise"]
+    assert told["usage"] == {"input_tokens": 203_000, "output_tokens": 4500}
+    assert told["cost_microdollars"] == PRICES.cost(ANTHROPIC, 203_000, 4500)
 
 
 def _marked(ttl: str) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import importlib
 import json
@@ -81,12 +82,17 @@ def test_packed_bodies_are_read(served: Served) -> None:
         assert answer.json()["choices"][0]["message"]["content"].startswith("Paris")
 
 
+GOOD = json.dumps({"model": "local", "messages": HELLO}).encode()
+
+
 @pytest.mark.parametrize(
     ("encoding", "body", "status"),
     [
         ("gzip", b"no gzip", 400),
         ("gzip", gzip.compress(b"{}" * 1000, mtime=0)[:-9], 400),
         ("gzip", gzip.compress(b" " * 30_000_000, mtime=0), 413),
+        ("gzip", gzip.compress(GOOD, mtime=0) + b"what is this", 400),
+        ("gzip", gzip.compress(GOOD, mtime=0) + gzip.compress(GOOD, mtime=0), 400),
         ("br", b"x", 415),
     ],
 )
@@ -95,6 +101,20 @@ def test_packed_bodies_keep_to_the_limits(
 ) -> None:
     answer = served.http.post(PATHS[0], content=body, headers={"content-encoding": encoding})
     assert answer.status_code == status, answer.text
+    assert served.state.bodies.used == 0
+
+
+def test_a_packed_body_leaves_its_room_where_there_is_no_thread_to_unpack_it(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def exhausted(*_: object) -> bytes:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "to_thread", exhausted)
+        packed = {"content-encoding": "gzip"}
+        busy = served.http.post(PATHS[0], content=gzip.compress(GOOD), headers=packed)
+    assert (busy.status_code, busy.json()["error"]["code"]) == (429, "server_busy")
     assert served.state.bodies.used == 0
 
 

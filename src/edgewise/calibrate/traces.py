@@ -192,6 +192,7 @@ def collect_traces(
     `heads` read the hidden states, if the model gives any.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # the questions are somebody's own
     known = read_answers(path)
     traces = []
     with path.open("a", encoding="utf-8") as file:
@@ -282,6 +283,7 @@ def _answered(
     key_of: Callable[[Any], str],
 ) -> list[Scored]:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # the questions are somebody's own
     known = {key: entry["answers"] for key, entry in _kept(path, "key").items()}
     found: list[Scored] = []
     with (

@@ -61,7 +61,7 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 def write_own(path: Path, document: Mapping[str, Any]) -> None:
     """Put a calibration into use. The user's own one before it is kept aside, for `undo_own`."""
-    for folder in (path.parent.parent, path.parent):  # `parents` would open it to others
+    for folder in [*path.parents][2::-1]:  # the data folder too: `parents` would open it to others
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Whole or not at all: an engine may be reading it.
     half, previous = path.with_name(f"{path.name}.part"), _previous(path)

@@ -228,6 +228,13 @@ _PLAIN_STEMS = frozenset(map(stem, _PLAIN))
 _BORDERS = (DETERMINERS | PREPOSITIONS | word_set("and of")) - word_set(
     "back two three four five six seven eight nine ten"
 )
+# What tells one of several from the others, and what says to what a thing belongs.
+_ORDINALS = word_set(
+    "first second third fourth fifth last next previous other another left right upper lower"
+)
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_BELONGS = word_set("of in behind near beside outside inside")
+_NUMBERED = word_set("room number no zone")
 _REASONS = word_set("and because when if so then but while before after until since for as")
 _LITTLE = word_set("the a an my our your of in on at to is are and please it")
 # "All but the attic" names what is not meant, and no call can say so.
@@ -720,15 +727,18 @@ def _target(call: ToolCall, tool: Tool, home: Home, said: _Said) -> dict[str, st
             found["state"] = state_of.get(one, "")
         else:
             found.pop("device_class")
+    numbers = parameters(tool.parameters).keys().isdisjoint(_AMOUNTS)  # else they are amounts
     taken = [span] if span else list(_spans("garage door", said.stems))
     taken += [found for text in _free_texts(call) for found in _spans(text, said.stems)]
-    if _switches(tool) and _LEAVES_OUT.search(said.text):
+    guarded = one is not None and one.domain in _GUARDED
+    another = span is not None and guarded and _is_another(said, span, numbers=numbers)
+    if _switches(tool) and (another or _LEAVES_OUT.search(said.text)):
         return {}
     area = _place(call.arguments.get("area"), said.areas, taken)
     floor = _place(call.arguments.get("floor"), said.floors, taken)
     if one is None:
         found = _group(home, said, only, asks, area)
-        unknown = _unknown(said, found, area or floor) if _switches(tool) else []
+        unknown = _unknown(said, found, area or floor, numbers=numbers) if _switches(tool) else []
         if unknown:  # "the bed light" of a list without one is not every light
             return _alike(home, unknown, found)
         found |= _described(call, home, said, found.get("domain", ""), area)
@@ -753,15 +763,21 @@ def _switches(tool: Tool) -> bool:
     return is_for_home(tool) and not _looks_up(tool) and ("domain" in fields or lit_or_moved)
 
 
-def _unknown(said: _Said, found: Mapping[str, str], placed: str) -> list[str]:
-    """The words by which a request names what the list does not have; none if it names a kind."""
+def _unknown(said: _Said, found: Mapping[str, str], placed: str, *, numbers: bool) -> list[str]:
+    """The words by which a request names what the list does not have; none if it names a kind.
+
+    `numbers`: whether they may name something, as in "light 7".
+    """
     spoken = words(said.text)
-    listed = {at for span in (*said.areas, *said.floors) for at in range(span.start, span.end)}
+    listed = _listed(said)
     nouns = {stem(word) for word in _nouns_of(found.get("domain", ""))}
 
     def is_plain(at: int) -> bool:
         known = at in listed or said.stems[at] in nouns or said.stems[at] in _PLAIN_STEMS
-        return known or not spoken[at].isalpha()
+        if known or spoken[at].isalpha():
+            return known
+        counted = at and (said.stems[at - 1] in nouns or spoken[at - 1] in _NUMBERED)
+        return not numbers or not (counted or _ORDINAL.fullmatch(spoken[at]))
 
     kinds = [at for at, root in enumerate(said.stems) if root in nouns and at not in listed]
     if not kinds:
@@ -770,21 +786,56 @@ def _unknown(said: _Said, found: Mapping[str, str], placed: str) -> list[str]:
     for at in kinds:
         before = at - 1
         while before >= 0 and (before in listed or spoken[before] not in _BORDERS):
-            unknown += [] if _may_precede(spoken, before, listed, nouns) else [spoken[before]]
+            may = _may_precede(spoken, before, listed, nouns, numbers=numbers)
+            unknown += [] if may else [spoken[before]]
             before -= 1
-        for after in range(at + 1, len(spoken) if not placed else at + 1):
-            if spoken[after] in _REASONS:
+        for after in range(at + 1, len(spoken) if not placed else at + 2):
+            if after >= len(spoken) or spoken[after] in _REASONS:
                 break
-            unknown += [] if is_plain(after) else [spoken[after]]
+            number = not spoken[after].isalpha()
+            unknown += [] if is_plain(after) or (placed and not number) else [spoken[after]]
     return list(dict.fromkeys(unknown))
 
 
+def _listed(said: _Said) -> set[int]:
+    """The places of the words that name a room or a floor of the list."""
+    return {at for span in (*said.areas, *said.floors) for at in range(span.start, span.end)}
+
+
+def _is_another(said: _Said, span: Mention, *, numbers: bool) -> bool:
+    """Whether the words around a listed name make it the name of something else: "the office front
+    door", "the front door of the guest house", "garage door 2"."""
+    spoken, listed = words(said.text), _listed(said)
+    plain = (
+        FILLERS | DETERMINERS | PREPOSITIONS | AUXILIARY | PERSONS | _EVERY | _VERBS
+    ) - _ORDINALS
+    before, after = span.start - 1, span.end
+    if before >= 0 and before not in listed and spoken[before] not in plain | {"and", "then"}:
+        return True
+    if after < len(spoken) and not spoken[after].isalpha():
+        return numbers
+    if after >= len(spoken) or spoken[after] not in _BELONGS:
+        return False
+    rest = [at for at in range(after + 1, len(spoken)) if spoken[at] not in DETERMINERS]
+    owner = rest[0] if rest else -1
+    if owner < 0 or owner in listed or not spoken[owner].isalpha():
+        return False
+    return said.stems[owner] not in _PLAIN_STEMS
+
+
 def _may_precede(
-    spoken: Sequence[str], at: int, listed: Collection[int], nouns: Collection[str]
+    spoken: Sequence[str],
+    at: int,
+    listed: Collection[int],
+    nouns: Collection[str],
+    *,
+    numbers: bool,
 ) -> bool:
     """Whether a word before a kind is no part of a name: as the first of "switch lights off"."""
     word = spoken[at]
-    if at in listed or stem(word) in nouns or not word.isalpha() or word in FILLERS | _EVERY:
+    if not word.isalpha():
+        return not numbers
+    if at in listed or stem(word) in nouns or word in FILLERS | _EVERY:
         return True
     opens = all(each in FILLERS | PERSONS | AUXILIARY | {"to"} for each in spoken[:at])
     return word in _BRIGHT | word_set("entire whole single room area") or (

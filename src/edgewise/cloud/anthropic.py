@@ -314,6 +314,14 @@ class MessagesAnswer(AnswerBuilder):
         long = (usage or {}).get("cache_creation") or {}
         if (value := long.get("ephemeral_1h_input_tokens")) is not None:
             self.counts["stored_long"] = value
+        # What it read and wrote to sum the conversation up is in none of the sums above.
+        more = [
+            each
+            for each in (usage or {}).get("iterations") or ()
+            if each.get("type") == "compaction"
+        ]
+        for name in ("input_tokens", "output_tokens") if more else ():
+            self.counts[f"summed_{name}"] = counted(*(each.get(name, 0) for each in more))
         used = (usage or {}).get("server_tool_use") or {}
         if (value := used.get("web_search_requests")) is not None:
             self.counts["searches"] = value
@@ -337,8 +345,15 @@ class MessagesAnswer(AnswerBuilder):
         return Finish(
             reason,
             # Anthropic counts cached tokens separately.
-            input_tokens=counted(self.counts["input_tokens"], cached, stored),
-            output_tokens=counted(self.counts["output_tokens"]),
+            input_tokens=counted(
+                self.counts["input_tokens"],
+                cached,
+                stored,
+                self.counts.get("summed_input_tokens", 0),
+            ),
+            output_tokens=counted(
+                self.counts["output_tokens"], self.counts.get("summed_output_tokens", 0)
+            ),
             cached_tokens=counted(cached),
             stored_tokens=counted(stored),
             stored_long_tokens=counted(self.counts.get("stored_long", 0)),

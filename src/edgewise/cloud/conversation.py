@@ -43,6 +43,7 @@ TOKENS_OF_INSTRUCTIONS = 1024
 MOST_WORDS_PER_SECOND = 16  # in tokens; nobody speaks faster, in any language
 LARGEST_CONTEXT = 1_000_000  # in tokens, of any model
 TOKENS_OF_A_DECISION = 2048  # besides what is chosen: a chat model may think first
+SEARCHES = 20  # of a provider's own tool in one request, where the request has no limit for them
 LONGEST_ANSWER = 16_384  # in tokens, where nobody asked for a limit: what is set aside for it
 # The names of a protocol for "at most this many tokens", the older ones last.
 LIMIT_NAMES: Mapping[WireName, tuple[str, ...]] = {
@@ -321,7 +322,7 @@ def most_input_tokens(request: Request, *, read_again: int = 0) -> int:
     again = read_again * sum(len(json.dumps(each.content)) for each in request.messages)
     sound = 2 * math.ceil(audio_seconds(request) * TOKENS_PER_SECOND)
     around = BYTES_PER_REQUEST + BYTES_PER_PART * parts
-    return (
+    most = (
         sum(written)
         + again
         + sum(images)
@@ -329,6 +330,7 @@ def most_input_tokens(request: Request, *, read_again: int = 0) -> int:
         + around
         + (TOKENS_OF_INSTRUCTIONS if instructed else 0)
     )
+    return 2 * most if request.original is not None and compacts(request.original) else most
 
 
 def _most_original(original: Original) -> int:
@@ -368,24 +370,50 @@ def sounds(original: Original) -> bool:
 
 def most_asked(original: Original) -> int | None:
     """The longest answer that it asks for, under any name that its protocol has for that."""
-    body = _config(original) if original.wire == "gemini" else original.body
-    limits = [body.get(name) for name in LIMIT_NAMES[original.wire]]
+    limits = [each.get(name) for each in _configs(original) for name in LIMIT_NAMES[original.wire]]
     # Some servers take -1 for "none".
     return max((int(limit) for limit in limits if limit and limit > 0), default=None)
 
 
-def _config(original: Original) -> Mapping[str, Any]:
-    """Where Gemini has the options. Of two spellings both count."""
+def _configs(original: Original) -> list[Mapping[str, Any]]:
+    """Where the options are. Gemini's may be spelt in two ways, and of two both count."""
+    if original.wire != "gemini":
+        return [original.body]
     found = [original.body.get(name) for name in ("generation_config", "generationConfig")]
-    return {name: each for one in found if isinstance(one, Mapping) for name, each in one.items()}
+    return [each for each in found if isinstance(each, Mapping)]
 
 
 def _most_answers(original: Original) -> int:
     """Only these protocols have several; elsewhere the names may hold anything."""
-    if original.wire == "gemini":
-        config = _config(original)
-        return max(config.get("candidateCount") or 1, config.get("candidate_count") or 1)
-    return (original.body.get("n") or 1) if original.wire == "chat" else 1
+    names = {"gemini": ("candidateCount", "candidate_count"), "chat": ("n",)}
+    asked = [
+        each.get(name) or 1 for each in _configs(original) for name in names.get(original.wire, ())
+    ]
+    return max(asked, default=1)
+
+
+def compacts(original: Original) -> bool:
+    """Whether the provider may sum the conversation up before it answers: then it reads it twice,
+    and writes the summary, too."""
+    managed = original.body.get("context_management")
+    edits = managed.get("edits") if isinstance(managed, Mapping) else managed
+    return isinstance(edits, list) and any(
+        isinstance(each, Mapping) and "compact" in str(each.get("type")) for each in edits
+    )
+
+
+def most_searches(original: Original) -> int:
+    """How often the provider may search for it; where the request sets no limit, nobody knows."""
+    tools = original.body.get("tools")
+    named = [each for each in tools if isinstance(each, Mapping)] if isinstance(tools, list) else []
+    limits = [each.get("max_uses") for each in named if _searches(each)]
+    limits += [None for name in ("web_search_options", "plugins") if original.body.get(name)]
+    return sum(each if type(each) is int and each > 0 else SEARCHES for each in limits)
+
+
+def _searches(tool: Mapping[str, Any]) -> bool:
+    kind = str(tool.get("type", "")) or " ".join(map(str, tool)).lower()  # Gemini's have no type
+    return "search" in kind and not kind.startswith("tool_search")
 
 
 def most_output_tokens(request: Request) -> int:
@@ -402,7 +430,16 @@ def most_output_tokens(request: Request) -> int:
         asked = most_asked(original) or 0
         limit = max(asked, limit or 0) or None
         answers = _most_answers(original)
-    return math.ceil(answers * (LONGEST_ANSWER if limit is None else limit))
+        if compacts(original):
+            limit = (limit or LONGEST_ANSWER) + LONGEST_ANSWER
+    most = LONGEST_ANSWER if limit is None else limit
+    return math.ceil(answers * (most + (_predicted(original) if original is not None else 0)))
+
+
+def _predicted(original: Original) -> int:
+    """What of a predicted answer is not in the answer is charged as if it had been written."""
+    found = original.body.get("prediction") if original.wire == "chat" else None
+    return bytes_in(found)
 
 
 def _most_chosen(question: Question) -> int:

@@ -35,7 +35,7 @@ from edgewise.cloud.provider import (
     Stop,
     TimeLimits,
 )
-from edgewise.cloud.providers import Provider, charged, highest, row_for
+from edgewise.cloud.providers import PROVIDERS, Provider, charged, highest, row_for
 from edgewise.cloud.redact import Redactor
 from edgewise.errors import (
     BudgetExceeded,
@@ -54,8 +54,9 @@ from edgewise.errors import (
     LedgerError,
     StoreAway,
     TooSoon,
+    place_of,
 )
-from edgewise.types.messages import Image, Request, ToolCall, new_request_id
+from edgewise.types.messages import Image, Request, ToolCall, WireName, new_request_id
 from edgewise.types.replies import Attempt, Finish, Judged, Progress, Raw, Vectors, watched
 from edgewise.vision.pictures import MOST_PICTURES, encode, open_picture, shrink
 
@@ -739,8 +740,9 @@ class ThreadedStream:
         return not self._thread.is_alive() or self._provider.abort(self._wire_id) is not False
 
     def _run(self, request: Request) -> None:
-        chunks = self._provider.stream(request, self._wire_id)
+        chunks: Iterator[Chunk] | None = None
         try:
+            chunks = self._provider.stream(request, self._wire_id)
             for chunk in chunks:
                 if not self._offer(chunk):
                     return
@@ -748,7 +750,9 @@ class ThreadedStream:
         except CloudError as error:
             self._offer(error)
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; nobody may hang
-            self._offer(CloudError(f"{type(error).__name__}: {error}", provider=self._name))
+            # Not its words: they may quote what it was sent.
+            words = f"{self._name} broke off: {place_of(error)}"
+            self._offer(CloudError(words, provider=self._name))
         finally:
             close = getattr(chunks, "close", None)
             if close is not None:
@@ -835,13 +839,16 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
         request, original = replace(request, original=None), None
     if original is not None:
         # Those that a device sees may have been made smaller for it: what leaves is cleaned anew.
-        count = sum(1 for _ in _pictures_in(original.body))
+        wire = original.wire
+        count = sum(1 for _ in _pictures_in(original.body, wire))
         if not count:
             return request
         cleaner = _Cleaner(row, config.model, count)
         # Each by itself: what holds no picture stays the very value that came.
         body = {
-            name: cleaner.cleaned(each) if any(_pictures_in(each)) else each
+            name: cleaner.cleaned(each, wire)
+            if name in _CONVERSATIONS and any(_pictures_in(each, wire, _PARTS))
+            else each
             for name, each in original.body.items()
         }
         pictures = tuple(cleaner.pictures)
@@ -856,36 +863,51 @@ def ready_to_leave(request: Request, config: ProviderConfig) -> Request:
     return replace(request, messages=messages)
 
 
-def _pictures_in(value: Any) -> Iterator[Image]:
-    """The pictures of an original, wherever they stand. One that is only pointed to has an address
-    and no bytes. Raises InvalidRequest for what is no picture."""
-    left = [value]
-    while left:
-        inner = left.pop()
-        if isinstance(inner, list):
-            left += inner
-        elif isinstance(inner, dict):
-            if (picture := _picture(inner)) is not None:
-                yield picture
-            else:
-                left += inner.values()
+# Where a protocol has pictures: in its conversation, and there in the parts of messages. Elsewhere,
+# as in the input of a call or in a schema, the same words are a text, and are paid for as one.
+_CONVERSATIONS = ("messages", "input", "contents")
+_PARTS = ("content", "parts", "output", "source", "functionResponse", "function_response")
 
 
-def _picture(part: Mapping[str, Any]) -> Image | None:
+def _pictures_in(
+    value: Any, wire: WireName, names: Sequence[str] = _CONVERSATIONS
+) -> Iterator[Image]:
+    """The pictures of an original. One that is only pointed to has an address and no bytes. Raises
+    InvalidRequest for what is no picture."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _pictures_in(each, wire, names)
+    if not isinstance(value, dict):
+        return
+    if (picture := _picture(value, wire)) is not None:
+        yield picture
+        return
+    for name, each in value.items():
+        if name in names:
+            yield from _pictures_in(each, wire, _PARTS)
+
+
+def _picture(part: Mapping[str, Any], wire: WireName) -> Image | None:
     kind, source, url = part.get("type"), part.get("source"), part.get("image_url")
-    if kind == "image" and isinstance(source, dict):
+    if wire == "messages":
+        if kind != "image" or not isinstance(source, dict):
+            return None
         if "data" in source:
             return _from_base64(source["data"])
         return Image(b"", url=str(source.get("url") or source.get("file_id")))
-    if kind in ("image_url", "input_image") and url:
-        given = str(url.get("url", "") if isinstance(url, dict) else url)
-        if given.startswith("data:"):
-            return _from_base64(given.partition(",")[2])
-        return Image(b"", url=given)
-    if (blob := _blob(part)) is not None:
+    if wire == "gemini":
+        if (blob := _blob(part)) is None:
+            return None
         data = str(blob.get("data")).replace("-", "+").replace("_", "/")
         return _from_base64(data + "=" * (-len(data) % 4))
-    return None
+    if kind not in ("image_url", "input_image") or not url:
+        return None
+    given = str(url.get("url", "") if isinstance(url, dict) else url)
+    return (
+        _from_base64(given.partition(",")[2])
+        if given.startswith("data:")
+        else Image(b"", url=given)
+    )
 
 
 def _blob(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -927,26 +949,29 @@ class _Cleaner:
         tokens = count_tokens(self._row, self._model, *picture.size)
         return Image(written.data, written.media_type, tokens=tokens)  # no name: it may be a path
 
-    def cleaned(self, value: Any) -> Any:
-        """An original, with cleaned pictures in place of its own. An address stays: the provider
-        opens it."""
+    def cleaned(self, value: Any, wire: WireName) -> Any:
+        """A part of an original, with cleaned pictures in place of its own. An address stays: the
+        provider opens it."""
         if isinstance(value, list):
-            return [self.cleaned(each) for each in value]
+            return [self.cleaned(each, wire) for each in value]
         if not isinstance(value, dict):
             return value
-        if (picture := _picture(value)) is None:
-            return {name: self.cleaned(each) for name, each in value.items()}
+        if (picture := _picture(value, wire)) is None:
+            return {
+                name: self.cleaned(each, wire) if name in _PARTS else each
+                for name, each in value.items()
+            }
         if not picture.data:
-            self.pictures.append(picture)
+            self.pictures.append(replace(picture, tokens=most_tokens(self._row, self._model)))
             return value
         made = self.ready(picture)
         self.pictures.append(made)
-        if (blob := _blob(value)) is not None:
+        if wire == "gemini" and (blob := _blob(value)) is not None:
             name = "inlineData" if "inlineData" in value else "inline_data"
             spelt = "mimeType" if "mimeType" in blob else "mime_type"
             told = {spelt: made.media_type, "data": base64_text(made)}
             return {**value, name: {**blob, **told}}
-        if "source" in value:
+        if wire == "messages":
             return {**value, "source": {**value["source"], **picture_source(made)}}
         url: Any = data_url(made)
         if isinstance(value["image_url"], dict):
@@ -961,9 +986,27 @@ def count_tokens(row: Provider, model: str, width: int, height: int) -> int:
             return math.ceil(width * height / 750)
         case "gemini":
             return _gemini_tokens(width, height)
-        case "openai" if row.name == "openai" or row.traits(model).image_tokens:
-            return _openai_tokens(width, height, row.traits(model).image_tokens)
+        case "openai" if row.name == "openai" or _tiled(row, model):
+            return _openai_tokens(width, height, _tiled(row, model))
     return 0
+
+
+def most_tokens(row: Provider, model: str) -> int:
+    """Of a picture that the provider fetches, however large; 0 if it publishes no rule."""
+    if row.protocol != "openai" or not (row.name == "openai" or _tiled(row, model)):
+        return 0
+    base, each = _tiled(row, model) or (85, 170)
+    return max(base + each * _MOST_TILES, math.ceil(2.46 * _MOST_PATCHES))
+
+
+def _tiled(row: Provider, model: str) -> tuple[int, ...]:
+    """What a model counts for a picture and for each tile of it, whoever serves it."""
+    name = model.rpartition("/")[2]
+    return row.traits(model).image_tokens or PROVIDERS["openai"].traits(name).image_tokens
+
+
+_MOST_TILES = 8  # of 768 by 2048 pixels, to which any picture is made smaller
+_MOST_PATCHES = 10_000  # of one that is read as it is
 
 
 def _gemini_tokens(width: int, height: int) -> int:

@@ -7,6 +7,8 @@ characters and the escapes of JSON and URLs do not hide a value.
 
 from __future__ import annotations
 
+import functools
+import html
 import ipaddress
 import re
 import threading
@@ -114,11 +116,17 @@ def _plain(character: str) -> str:
 
 
 _FLAT = _Flat()
-# In results of tools, a value may follow the letter of an escape: "\\n4111…".
-_ESCAPE = re.compile(r"\\(?:[nrtbf\"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}")
-
-
-_ODD = re.compile(rf"{_ESCAPE.pattern}|{_INVISIBLE}+")
+# In results of tools, a value may follow the letter of an escape, "\\n4111…", or the colours of a
+# terminal. JSON in JSON has more backslashes, and an address in an address more of "%25".
+_COLOUR = r"(?:\x1b|\\{1,32}(?:u001[bB]|x1[bB]|033|e))\[[0-9;?]{0,32}[A-Za-z]"
+_ODD = re.compile(
+    rf"{_INVISIBLE}+|{_COLOUR}"
+    r"|\\{1,32}u[dD][89abAB][0-9A-Fa-f]{2}\\{1,32}u[dD][c-fC-F][0-9A-Fa-f]{2}"
+    r"|\\{1,32}(?:[nrtbf\"/]|u[0-9A-Fa-f]{4})|\\\\"
+    r"|%(?:25){0,8}[0-9A-Fa-f]{2}"
+    r"|&(?:amp;){0,8}(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}"
+    r"|nbsp|ensp|emsp|thinsp|shy|zwj|zwnj|amp|quot|apos|commat|period|plus|hyphen|ndash);"
+)
 
 
 @dataclass(slots=True)
@@ -144,7 +152,7 @@ class _Looks:
 def flattened(text: str) -> list[_Looks]:
     """Without what cannot be seen. Where there is such, it may also stand between two words."""
     plain = text if text.isascii() else text.translate(_FLAT)
-    if not ("\\" in plain or "%" in plain or _INVISIBLE in plain):
+    if not any(mark in plain for mark in ("\\", "%", "&", "\x1b", _INVISIBLE)):
         return [_Looks(plain)]
     looks = [_without_odd(plain, "")]
     if len(looks[0].ends) < len(looks[0].moves):
@@ -171,12 +179,21 @@ def _without_odd(plain: str, unseen: str) -> _Looks:
     return looks
 
 
+@functools.lru_cache(maxsize=1024)
 def _meant(odd: str) -> str:
-    if odd[0] == _INVISIBLE:
+    """What somebody reads there: one character, or none that can be seen."""
+    first, escaped = odd[0], odd.lstrip("\\")
+    if first == _INVISIBLE or "[" in odd:
         return _INVISIBLE
-    if len(odd) == 2:
-        return odd[1] if odd[1] in '"/\\' else " "
-    return _FLAT[int(odd.lstrip("\\%u"), 16)]
+    if first == "%":
+        return _FLAT[int(odd[-2:], 16)]
+    if first == "&":
+        name = odd[1:].replace("amp;", "") or "amp;"
+        return _FLAT[ord(html.unescape(f"&{name}")[0])]
+    if escaped.startswith("u"):
+        halves = b"".join(bytes.fromhex(each.strip("\\")) for each in escaped[1:].split("u"))
+        return _FLAT[ord(halves.decode("utf-16-be", "surrogatepass"))]
+    return escaped if escaped in ('"', "/") else " " if escaped else "\\"
 
 
 # Between two groups of digits: a few spaces, dots or dashes; a plus is a space of a URL.

@@ -30,6 +30,7 @@ from edgewise.cloud.conversation import (
     audio_seconds,
     most_input_tokens,
     most_output_tokens,
+    most_searches,
     sounds,
 )
 from edgewise.cloud.provider import Prices, ProviderConfig, Rates
@@ -427,6 +428,7 @@ def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
         audio_seconds=audio_seconds(request),
         stored_tokens=tokens if stored and request.task != "transcribe" else 0,
         stored_long_tokens=tokens if any(mark not in usual for mark in marks) else 0,
+        searches=most_searches(request.original) if request.original is not None else 0,
     )
     return _cost(prices, config, finish, request.original)
 

@@ -17,7 +17,7 @@ from edgewise.cloud.provider import Cloud
 from edgewise.decide.calibration import Calibration
 from edgewise.decide.gate import Gate
 from edgewise.decide.policy import Misfit, Objective, Plan, Policy, find_objective
-from edgewise.errors import DoesNotFit, LocalError
+from edgewise.errors import DeadlinePassed, DoesNotFit, LocalError
 from edgewise.flows import chat
 from edgewise.flows.chat import ChatNeeds, Retold, TextFlow
 from edgewise.flows.route import LocalAttempt, route
@@ -52,6 +52,8 @@ class Pictures(Protocol):
     """Those the question is about, as often as they are asked for; one at a time is in memory."""
 
     notes: tuple[str, ...]
+
+    def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[PictureArray]: ...
 
@@ -97,6 +99,10 @@ def answer(
     yield Finished(flow.reply())
 
 
+def _by_cloud(attempts: Sequence[Attempt]) -> bool:
+    return any(each.place == "cloud" and each.outcome == "answered" for each in attempts)
+
+
 def _may_retell(request: Request, parts: SeeNeeds) -> bool:
     """Not where the cloud comes first anyway, nor where a share of right answers is promised: that
     was measured on questions, not on what is read in pictures."""
@@ -114,9 +120,13 @@ def _answer_from_words(
     for event in told:
         if isinstance(event, Finished):
             given = {each.name: getattr(event.reply, each.name) for each in fields(Reply)}
+            decision = event.reply.decision
+            if flow.late and event.reply.source == "local":
+                code = decision.degraded_code or DeadlinePassed.code
+                given |= {"degraded": True, "decision": replace(decision, degraded_code=code)}
             skill = flow.skill if event.reply.source in ("local", "mixed") else ""
-            sights, notes = tuple(flow.sights), flow.pictures.notes
-            event = Finished(SeenReply(**given, skill=skill, sights=sights, notes=notes))
+            sights = tuple(flow.sights)
+            event = Finished(SeenReply(**given, skill=skill, sights=sights, notes=flow.notes))
         yield event
 
 
@@ -150,6 +160,7 @@ class Seeing(TextFlow):
     skill: str = ""
     sights: Sequence[Sight] = ()
     looked: tuple[Skill, ...] = ()  # the skills that have seen the pictures
+    is_late = False  # the time was up before all pictures were looked at
     answer: SeenAnswer | None = None
 
     @override
@@ -187,18 +198,33 @@ class Seeing(TextFlow):
 
     @override
     def doubt(self) -> str:
-        return f"{self.skill}: {super().doubt()}"
+        return f"{self.skill}: {self.late or super().doubt()}"
 
     @override
     def surety(self) -> str:
         return f"{self.skill}: {super().surety()}"
 
     def reply(self) -> SeenReply:
+        draft = self.draft
+        if self.late and not draft.signalled and not _by_cloud(draft.attempts):
+            draft.degraded_code = draft.degraded_code or DeadlinePassed.code
+            draft.reason += "" if self.late in draft.reason else f"; {self.late}"
         features = dict(self.answer.features) if self.answer else {}
-        given = self.draft.reply_fields(self.clock(), features)
+        given = draft.reply_fields(self.clock(), features)
         skill = self.skill if given["source"] == "local" else ""
-        notes = self.pictures.notes
-        return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=notes)
+        return SeenReply(**given, skill=skill, sights=tuple(self.sights), notes=self.notes)
+
+    @property
+    def late(self) -> str:
+        """What was not looked at, because the time was up; empty if all was."""
+        if not self.is_late:
+            return ""
+        looked = f"{len(self.sights)} of {len(self.pictures)} images were looked at"
+        return f"{looked}: the time was up ({self.request.deadline_ms or 0:g} ms)"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.pictures.notes, *filter(None, (self.late,)))
 
     def retell(self, question: str) -> Retold | None:
         """The question with the text of the pictures in their place; None if it is not about it."""
@@ -217,6 +243,7 @@ class Seeing(TextFlow):
         last = max(place for place, each in enumerate(messages) if each.role == "user")
         messages[last] = replace(messages[last], content=words)
         chance = math.prod(chance_of_rows(sight, read) for sight in self.sights if sight.lines)
+        chance = 0.0 if self.late else chance  # it may stand in what was not read
         return Retold(replace(self.request, messages=tuple(messages)), chance, NOT_THERE)
 
     def _judge(self, wanted: SkillQuestion) -> SeenAnswer:
@@ -227,8 +254,9 @@ class Seeing(TextFlow):
             vision_skill = self._look(wanted.skill)
             self.skill = wanted.skill
             self.answer = answer_from(wanted, self.sights, self.lent.calibration(vision_skill))
-        self.draft.confidence = self.answer.confidence
-        self.draft.doubted = self.draft.gate.doubts(self.answer.confidence)
+        # What it is asked about may be in a picture that nobody looked at.
+        self.draft.confidence = 0.0 if self.late else self.answer.confidence
+        self.draft.doubted = bool(self.late) or self.draft.gate.doubts(self.answer.confidence)
         return self.answer
 
     def _look(self, skill: Skill) -> VisionBackend:
@@ -237,17 +265,29 @@ class Seeing(TextFlow):
             return vision_skill
         with LocalAttempt(draft.request, draft.attempts, vision_skill.facts(), self.clock) as tried:
             tried.finish = Finish("stop")  # no tokens: nothing is generated
-            sights = [self._sight(vision_skill, pixels) for pixels in self.pictures]
+            sights = self._sights(vision_skill)
             tried.outcome = "answered"
         self.looked = (*self.looked, skill)
         if not self.sights:
             self.sights = sights
             return vision_skill
+        # One that was late has seen fewer: of the others nobody knows all.
         self.sights = [
             replace(old, lines=old.lines or new.lines, things=old.things or new.things)
-            for old, new in zip(self.sights, sights, strict=True)
+            for old, new in zip(self.sights, sights, strict=False)
         ]
         return vision_skill
+
+    def _sights(self, vision_skill: VisionBackend) -> list[Sight]:
+        """Of each picture: of as many as there is time for, and of the first one at least."""
+        within_ms = self.request.deadline_ms or math.inf
+        sights: list[Sight] = []
+        for pixels in self.pictures:
+            sights.append(self._sight(vision_skill, pixels))
+            if 1000 * (self.clock() - self.draft.started) > within_ms:
+                break
+        self.is_late = len(sights) < len(self.pictures)
+        return sights
 
     def _sight(self, vision_skill: VisionBackend, pixels: PictureArray) -> Sight:
         with guarded(vision_skill.facts().model):

@@ -123,7 +123,7 @@ def forget(folder: Path) -> int:
 
 
 def _write(folder: Path, choices: Mapping[str, Choice]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be the first in the data folder
     half = folder / f"{FILE}.{os.getpid()}.part"
     text = json.dumps({name: asdict(choice) for name, choice in choices.items()}, indent=1)
     half.write_text(text + "\n", "utf-8")

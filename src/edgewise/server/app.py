@@ -194,6 +194,8 @@ def unpacked(body: bytes, encoding: str, most: int) -> bytes:
         raise refuse(413, "request_too_large", f"the body may have {most:,} bytes")
     if not reader.eof:
         raise refuse(400, "invalid_request", "the packed body does not end")
+    if reader.unused_data:  # it would be passed over
+        raise refuse(400, "invalid_request", "something stands behind the packed body")
     return plain
 
 
@@ -223,10 +225,7 @@ class Endpoint:
         try:
             body = await self._read(headers.get("content-length", ""), receive, held)
             if packed := headers.get("content-encoding", ""):
-                most = self._state.server.body_bytes
-                body = await asyncio.to_thread(unpacked, body, packed, most)
-                if not held.grow(len(body)):
-                    raise Refusal(FULL)
+                body = await self._unpacked(body, packed, held)
             cancellation = Cancellation(client.name, via=scope["edgewise.via"])
             cancellation.user, cancellation.group = client.user, client.group
             query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
@@ -271,6 +270,16 @@ class Endpoint:
                 words = "the body took too long to arrive"
                 raise refuse(408, "request_timeout", words) from None
             raise
+
+    async def _unpacked(self, body: bytes, packed: str, held: HeldBody) -> bytes:
+        most = self._state.server.body_bytes
+        try:
+            plain = await asyncio.to_thread(unpacked, body, packed, most)
+        except RuntimeError:  # there is no thread to spare
+            raise Refusal(FULL) from None
+        if not held.grow(len(plain)):
+            raise Refusal(FULL)
+        return plain
 
     async def _serve(
         self, incoming: Incoming, path: str, receive: Receive, send: Send, held: HeldBody

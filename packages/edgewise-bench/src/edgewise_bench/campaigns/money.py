@@ -135,6 +135,9 @@ class HarshCloud:
         asked = 1 if _questions(seen) else _output_limit(seen.body)
         limit = asked * (answers if seen.protocol == "openai" else 1)
         written = chance.choice((limit, chance.randint(1, limit)))
+        if seen.protocol == "openai" and "messages" in seen.body:  # of a guess, what was wrong
+            guess = (seen.body.get("prediction") or {}).get("text", "")
+            written += chance.choice((len(guess), chance.randint(0, len(guess))))
         marked = seen.protocol == "anthropic" and '"cache_control"' in json.dumps(seen.body)
         stored = chance.randint(0, read) if marked else 0
         kind = chance.choices(tuple(_SHARES), tuple(_SHARES.values()))[0]
@@ -152,11 +155,13 @@ class HarshCloud:
     def read(self, seen: SeenRequest, chance: random.Random) -> int:
         """How many tokens the request is billed for."""
         text = json.dumps(seen.body)
+        shown = json.dumps([seen.body.get(name) for name in ("messages", "input", "contents")])
         pictures = 0
-        for found in set(_PICTURE.findall(text)):
+        for found in set(_PICTURE.findall(shown)):  # elsewhere one is read as text
             if size := _size(found):
-                pictures += text.count(found) * _picture_tokens(seen.protocol, *size)
-                text = text.replace(found, "")
+                times = shown.count(found)
+                pictures += times * _picture_tokens(seen.protocol, *size)
+                text = text.replace(found, "", times)
         likely = len(text) // 4
         tokens = chance.choice((len(text), chance.randint(likely, len(text))))
         added = chance.randint(0, 675) if seen.body.get("tools") else 0
@@ -251,7 +256,12 @@ def schema(chance: random.Random) -> dict[str, Any]:
 
 def tool(chance: random.Random, number: int) -> dict[str, Any]:
     described = {"name": f"tool_{number}", "description": words(chance, 40)}
-    return {"type": "function", "function": {**described, "parameters": schema(chance)}}
+    told = schema(chance)
+    if chance.random() < 0.2:  # a picture that nobody sees: it is read as text
+        data = base64.b64encode(picture(chance)).decode()
+        source = {"type": "base64", "media_type": "image/jpeg", "data": data}
+        told["default"] = {"type": "image", "source": source, "image_url": f"data:;base64,{data}"}
+    return {"type": "function", "function": {**described, "parameters": told}}
 
 
 def history(chance: random.Random) -> list[dict[str, Any]]:
@@ -317,7 +327,8 @@ def forwarded(chance: random.Random) -> tuple[str, dict[str, Any]]:
     limit = chance.choice((1, 64, 500, 4000))
     text = {"type": "text", "text": words(chance, 200)}
     dressed = {"type": chance.choice(("image", "image_url")), "source": words(chance, 100)}
-    more: dict[str, Any] = {"prediction": {**dressed, "image_url": words(chance, 100)}}
+    guess = {"text": words(chance, chance.choice((3, 300))), "image_url": words(chance, 100)}
+    more: dict[str, Any] = {"prediction": {**dressed, **guess}}
     if chance.random() < 0.3:
         more["service_tier"] = chance.choice(("priority", "flex"))
     wire = chance.choice(("chat", "responses", "messages"))
