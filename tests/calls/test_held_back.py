@@ -36,6 +36,8 @@ TOOLS = (
     tool("mute", "Mute the device"),
     tool("set_mute", "Turn the sound off or on", on="boolean"),
     tool("lock_door", "Lock a door", door="string"),
+    tool("set_heater", "Switch the heater of a room", room="string", state="string"),
+    tool("whisper_mode", "Speak in a whisper or not", on="boolean"),
 )
 # A request, and a call of the device that it holds back.
 HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -118,6 +120,9 @@ HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("Don't open the blinds", "close_blinds", dict(room="hall")),
     ("You shouldn't unlock the door", "lock_door", dict(door="front")),
     ("Don't remind me to call mom just yet", "cancel_reminder", dict(text="call mom")),
+    ("Don't turn off the heater in the hall", "set_heater", dict(room="hall", state="off")),
+    ("Don't leave the heater on in the hall", "set_heater", dict(room="hall", state="on")),
+    ("Don't use the whisper mode", "whisper_mode", dict(on=True)),
 )
 # A request, and a call that it asks for.
 ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -187,6 +192,8 @@ ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("unlock the back door and lock the front door", "lock_door", dict(door="front")),
     ("Could you not forget to turn off the lights", "turn_off_lights", dict(room="hall")),
     ("Don't keep the blinds open", "close_blinds", dict(room="hall")),
+    ("Don't leave the heater on in the hall", "set_heater", dict(room="hall", state="off")),
+    ("Stop using the whisper mode", "whisper_mode", dict(on=False)),
     ("Tell Anna I was going to call", "send_message", dict(recipient="Anna", message="call")),
     ("I'm not sure of the way, find a route to Oslo", "find_route", dict(to="Oslo")),
 )

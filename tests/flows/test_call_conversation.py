@@ -190,6 +190,15 @@ def test_a_missing_value_is_asked_for_and_the_answer_completes_the_call(
     assert cloud.requests == []
 
 
+def test_nothing_is_asked_for_what_the_words_hold_back(cloud: LoopbackCloud) -> None:
+    asks = "ask set_timer: minutes"
+    asked = ask(cloud, reader(asks), "Set a timer", TOOLS, policy="local_only")
+    assert (asked.needs, [one.code for one in asked.complaints]) == (("minutes",), ["question"])
+    reply = ask(cloud, reader(asks), "Don't set a timer", TOOLS, policy="local_only")
+    assert (reply.needs, reply.text, reply.needs_cloud_handoff) == ((), "", True)
+    assert [one.code for one in reply.complaints] == ["held_back"]
+
+
 def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) -> None:
     invents = 'book_table {"restaurant":"Maaemo","people":2,"date":"2031-05-05"}'
     device = reader(invents, logprobs=[[-0.4]])

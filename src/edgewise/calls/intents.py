@@ -737,6 +737,8 @@ _UNDONE = {
     "close": "open", "deactivate": "activate", "disable": "enable", "lock": "unlock",
     "off": r"(?:turn|switch|put|power)\b.* on", "stop": "start|begin", "unsubscribe": "subscribe",
 }  # fmt: skip
+_ENDED = _UNDOING | word_set("closed disabled locked muted paused stopped deactivated inactive")
+_LASTS = re.compile(rf"(?:just |please )*(?:{_NOT}|never) (?:leave|keep|let)\b|stop [a-z]+ing\b")
 _ANY_MORE = re.compile(r"\bany ?(?:more|longer)\b")
 _NOT_YET = re.compile(r"\byet\b|\b(?:right|just) now\b")
 # The first verb of a tool that changes nothing: asking whether is a reason to look it up.
@@ -770,7 +772,7 @@ def held_back(call: ToolCall, request: str, tools: Sequence[Tool]) -> str:
         return undone
     if not held or tool is None or _does_what_is_not_wanted(tool, held):
         return ""
-    held = [clause for clause in held if not _is_for(tool, clause)]
+    held = [clause for clause in held if not _is_for(tool, clause) and not _ends_it(call, clause)]
     if _only_looks_up(tool):
         held = [clause for clause in held if clause.kind != "considered"]
     rest = ". ".join(clause.text for clause in clauses if not clause.kind and clause.plain)
@@ -821,6 +823,13 @@ def _does_what_is_not_wanted(tool: Tool, held: Sequence[_Clause]) -> bool:
     roots = {stem(word) for word in said}
     own = {stem(word) for word in undoes}
     return bool(undoes) and own.isdisjoint(roots)
+
+
+def _ends_it(call: ToolCall, clause: _Clause) -> bool:
+    """Whether the words want something ended, and the call's value ends it: "don't leave it on"."""
+    values = [value for value in call.arguments.values() if isinstance(value, str | bool)]
+    ends = any(value is False or str(value).lower() in _ENDED for value in values)
+    return ends and clause.kind == "negated" and bool(_LASTS.match(clause.plain))
 
 
 def _only_keeps(clause: _Clause, undoes: Set[str]) -> bool:
