@@ -63,6 +63,16 @@ def test_a_follow_up_reads_what_was_called_before(cloud: LoopbackCloud) -> None:
     assert "five" not in device.asked[0].prefix
 
 
+def test_the_model_reads_the_number_that_was_put_right(cloud: LoopbackCloud) -> None:
+    device = reader('set_timer {"minutes":8}')
+    words = "set a timer for 5 minutes, no wait, make that 8"
+    reply = ask(cloud, device, words, TOOLS, policy="local_only")
+    assert "user\nSet a timer for 8 minutes.<" in device.asked[0].prompt
+    assert [(dict(call.arguments), call.doubt) for call in reply.calls] == [({"minutes": 8}, "")]
+    ask(cloud, device, words, TOOLS, policy="cloud_only")
+    assert words in str(cloud.requests[-1].body), "the cloud gets the words as they were said"
+
+
 def test_a_model_that_reads_one_message_gets_one(cloud: LoopbackCloud) -> None:
     device = ScriptedFunctionModel(['set_timer {"minutes":10}'])
     ask(cloud, device, [*EARLIER, Message("user", "make it ten")], TOOLS)

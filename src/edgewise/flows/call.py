@@ -40,7 +40,7 @@ from edgewise.calls.home import (
     read_home,
     take_from_list,
 )
-from edgewise.calls.intents import as_written, expected_calls, held_back, split
+from edgewise.calls.intents import as_meant, as_written, expected_calls, held_back, split
 from edgewise.calls.normalize import join_lists, normalize
 from edgewise.calls.parse import Repaired, as_listed, no_calls, repair
 from edgewise.calls.prompt import (
@@ -222,7 +222,7 @@ class Calling(Flow):
         self.asked = request  # as it may leave: a cloud also knows the tools that were not chosen
         request = replace(request, tools=request.offered)
         check_tools(request.tools)
-        text = self.text = request.messages[self.place].content
+        text = self.text = as_meant(request.messages[self.place].content)
         before, after = request.messages[: self.place], request.messages[self.place + 1 :]
         prompts = [message.content for message in before if message.role == "system"]
         known = request.context or prompts  # else nobody has listed a home
