@@ -819,7 +819,7 @@ class Calling(Flow):
         tool, listed = self.tools.get(call.name), self.home is not None
         if tool is None or not (listed or "domain" in call.arguments):
             return False
-        return lacks_target(call, tool, listed=listed)
+        return lacks_target(call, tool, listed=listed, text=self.text)
 
     # -- time --
 
