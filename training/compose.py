@@ -11,6 +11,7 @@ from training.dialogues import ask, dialogue
 from training.example import Example, written
 from training.facts import with_facts
 from training.frame_types import Flag, Frame, Pool
+from training.held import elsewhere, held
 from training.home import home
 from training.houses import House, nesting, pick_house, slotted
 from training.noise import add_noise
@@ -41,10 +42,16 @@ SHARES = {
     "facts": 3,
     "home": 4,
     "slots": 2,
+    "held": 3,
+    "elsewhere": 1,
 }
 DRAWS = 20  # tries at one kind, so that the shares are those above
-# What the third generation learnt beside the second; each has a validation set of its own.
-FAMILIES = ("dialogue", "rounds", "facts", "nested", "home", "slots", "taken_away", "missing")
+# What the third generation learnt beside the second, and what the fifth is to learn (the last two);
+# each has a validation set of its own.
+FAMILIES = (
+    "dialogue", "rounds", "facts", "nested", "home", "slots", "taken_away", "missing", "held",
+    "elsewhere",
+)  # fmt: skip
 _CORRECTIONS = (
     ", no wait, ", " - sorry, I mean ", ", I mean ", "... actually ", ", or rather ", ", no, ",
     " (scratch that: ", " oh wait ", ", sorry, ",
@@ -262,4 +269,6 @@ _MAKERS: dict[str, Callable[[World, Random], Example | None]] = {
     "facts": with_facts,
     "home": home,
     "slots": _slots,
+    "held": held,
+    "elsewhere": elsewhere,
 }

@@ -98,7 +98,7 @@ VALUES = ("write_moments", "date_moments", "prefer_grounded", "fill_missing", "a
 STEPS: Mapping[str, Patches] = {
     "every complaint as a doubt": [(flow, "GATE", frozenset())],
     "doubt: weak_fit": [(flow, "GATE", check.GATE - {"weak_fit"})],
-    "held_back": [(check, "held_back", never)],
+    "held_back": [(check, "held_back", never), (flow, "held_back", never)],
     **{name.strip("_"): [(flow, name, never)] for name in RETRIES if hasattr(flow, name)},
     "none_is_likelier": [(flow, "none_is_likelier", never)],
     "normalize": [(flow, "normalize", unnormalized)],

@@ -8,7 +8,7 @@ import pytest
 
 from edgewise.calls.check import GATE, check_calls
 from edgewise.calls.home import intent_tools
-from edgewise.calls.intents import as_written, held_back, left_wrong
+from edgewise.calls.intents import as_meant, as_written, held_back, left_wrong
 from edgewise.calls.values.text import read_request
 from edgewise.types.messages import Tool, ToolCall
 
@@ -36,6 +36,8 @@ TOOLS = (
     tool("mute", "Mute the device"),
     tool("set_mute", "Turn the sound off or on", on="boolean"),
     tool("lock_door", "Lock a door", door="string"),
+    tool("set_heater", "Switch the heater of a room", room="string", state="string"),
+    tool("whisper_mode", "Speak in a whisper or not", on="boolean"),
 )
 # A request, and a call of the device that it holds back.
 HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -118,6 +120,9 @@ HELD_BACK: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("Don't open the blinds", "close_blinds", dict(room="hall")),
     ("You shouldn't unlock the door", "lock_door", dict(door="front")),
     ("Don't remind me to call mom just yet", "cancel_reminder", dict(text="call mom")),
+    ("Don't turn off the heater in the hall", "set_heater", dict(room="hall", state="off")),
+    ("Don't leave the heater on in the hall", "set_heater", dict(room="hall", state="on")),
+    ("Don't use the whisper mode", "whisper_mode", dict(on=True)),
 )
 # A request, and a call that it asks for.
 ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -187,6 +192,8 @@ ASKED_FOR: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("unlock the back door and lock the front door", "lock_door", dict(door="front")),
     ("Could you not forget to turn off the lights", "turn_off_lights", dict(room="hall")),
     ("Don't keep the blinds open", "close_blinds", dict(room="hall")),
+    ("Don't leave the heater on in the hall", "set_heater", dict(room="hall", state="off")),
+    ("Stop using the whisper mode", "whisper_mode", dict(on=False)),
     ("Tell Anna I was going to call", "send_message", dict(recipient="Anna", message="call")),
     ("I'm not sure of the way, find a route to Oslo", "find_route", dict(to="Oslo")),
 )
@@ -268,6 +275,44 @@ def test_what_was_put_right_is_what_is_wanted(
     request_text: str, arguments: dict[str, Any], cue: str
 ) -> None:
     assert left_wrong(ToolCall("anything", arguments), request_text) == cue
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("text Leo I'm ten minutes late, no wait, make that twenty",
+         "text Leo I'm twenty minutes late"),
+        ("set a timer for 5 minutes, actually make it 8", "set a timer for 8 minutes"),
+        ("dim it to 30 percent no wait make that 50", "dim it to 50 percent"),
+        ("dim it to 30%, sorry, 40 percent please", "dim it to 40%"),
+        ("wake me at 7, no, 8 am", "wake me at 8 am"),
+        ("book a table for 2 at 6 pm, actually for 3", "book a table for 3 at 6 pm"),
+        ("timer for 5 minutes, no, ten minutes. Play jazz", "timer for ten minutes. Play jazz"),
+        ("pay $20, no wait, $30", "pay $30"),
+        ("cancel 1042, no wait, 1043", "cancel 1043"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_put_right_is_the_one_that_is_meant(said: str, meant: str) -> None:
+    assert as_meant(said) == meant
+    assert as_meant(meant) == meant
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "set the oven to 200 and make it 20 minutes",
+        "set the oven to 200 degrees, no wait, 20 minutes",
+        "table for 2 at 6 pm, no, 3",
+        "tell Anna no, 5 is too late",
+        "call Anna, no sorry, call Hanna Berg",
+        "wake me at 6:30, no, 7",
+        'write "5, no wait, 6" to Tom',
+        "remind me to call mom at 5, no wait",
+        "text Bob that 5 is fine, not 6",
+    ],
+)
+def test_what_else_is_put_right_is_left_to_the_model(said: str) -> None:
+    assert as_meant(said) == said
 
 
 def test_a_call_with_what_was_put_right_puts_one_without_it_in_doubt() -> None:

@@ -314,6 +314,44 @@ def test_without_a_list_locks_and_covers_are_named_all_the_same() -> None:
         assert not lacks_target(ToolCall(tool.name, anything), tool, listed=False)
 
 
+SHADES: dict[str, Any] = {
+    "entities": [
+        {"name": f"{room} {noun}", "domain": domain, "area": room, "device_class": kind}
+        for room in ("Study", "Attic")
+        for noun, domain, kind in (
+            ("Shutter", "cover", "shutter"),
+            ("Gate", "cover", "gate"),
+            ("Door", "lock", ""),
+        )
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "lacks"),
+    [
+        ("all shutters forty percent open", "shutter", False),
+        ("open every shutter in the house", "shutter", False),
+        ("shutters everywhere to 40 percent", "shutter", False),
+        ("open the shutters", "shutter", True),
+        ("open all gates", "gate", True),
+        ("unlock all doors", "", True),
+    ],
+)
+def test_all_of_what_lets_nobody_in_may_be_moved(text: str, kind: str, lacks: bool) -> None:
+    listed = read_home(SHADES)
+    assert listed is not None
+    tool = TOOLS["HassTurnOff" if not kind else "HassTurnOn"]
+    written = {"domain": "cover", "device_class": kind} if kind else {"domain": "lock"}
+    call = take_from_list(ToolCall(tool.name, written), tool, listed, text)
+    assert lacks_target(call, tool, text=text) is lacks
+    assert lacks_target(ToolCall(tool.name, written), tool, listed=False, text=text) is lacks
+    if not lacks:
+        assert dict(call.arguments) == written
+        other = ToolCall(tool.name, {"domain": "cover", "deviceClass": kind})
+        assert not lacks_target(other, tool, text=text)
+
+
 def test_of_several_rooms_each_call_keeps_its_own() -> None:
     text = "turn on the lights in the study and the cellar"
     assert fitted(text, "HassTurnOn", area="cellar")["area"] == "Cellar"

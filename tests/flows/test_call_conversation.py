@@ -63,6 +63,16 @@ def test_a_follow_up_reads_what_was_called_before(cloud: LoopbackCloud) -> None:
     assert "five" not in device.asked[0].prefix
 
 
+def test_the_model_reads_the_number_that_was_put_right(cloud: LoopbackCloud) -> None:
+    device = reader('set_timer {"minutes":8}')
+    words = "set a timer for 5 minutes, no wait, make that 8"
+    reply = ask(cloud, device, words, TOOLS, policy="local_only")
+    assert "user\nSet a timer for 8 minutes.<" in device.asked[0].prompt
+    assert [(dict(call.arguments), call.doubt) for call in reply.calls] == [({"minutes": 8}, "")]
+    ask(cloud, device, words, TOOLS, policy="cloud_only")
+    assert words in str(cloud.requests[-1].body), "the cloud gets the words as they were said"
+
+
 def test_a_model_that_reads_one_message_gets_one(cloud: LoopbackCloud) -> None:
     device = ScriptedFunctionModel(['set_timer {"minutes":10}'])
     ask(cloud, device, [*EARLIER, Message("user", "make it ten")], TOOLS)
@@ -188,6 +198,15 @@ def test_a_missing_value_is_asked_for_and_the_answer_completes_the_call(
     assert last.text == "Your table is booked."
     assert "How many people, and what is the date?" in device.asked[1].prompt
     assert cloud.requests == []
+
+
+def test_nothing_is_asked_for_what_the_words_hold_back(cloud: LoopbackCloud) -> None:
+    asks = "ask set_timer: minutes"
+    asked = ask(cloud, reader(asks), "Set a timer", TOOLS, policy="local_only")
+    assert (asked.needs, [one.code for one in asked.complaints]) == (("minutes",), ["question"])
+    reply = ask(cloud, reader(asks), "Don't set a timer", TOOLS, policy="local_only")
+    assert (reply.needs, reply.text, reply.needs_cloud_handoff) == ((), "", True)
+    assert [one.code for one in reply.complaints] == ["held_back"]
 
 
 def test_a_required_value_that_was_made_up_is_asked_for(cloud: LoopbackCloud) -> None:

@@ -220,18 +220,29 @@ def test_what_the_words_hold_back_is_not_run_however_sure_the_model_is(
 
     device = function_model('cancel_order {"number":1043}')
     with Engine(settings_for(cloud), function_model=device) as engine:
-        reply = engine.call(words, [cancel_order], execute=True, policy="local_only")
-        (call,), (result,) = reply.calls, reply.results
-        assert (cancelled, call.complaints, reply.needs_cloud_handoff) == ([], ("held_back",), True)
-        assert call.confidence is not None and call.confidence > 0.9
-        assert result.error.startswith("not run: in doubt (held_back: the words ")
-        assert cue in result.error
+        reply = engine.call(words, [cancel_order], execute="always", policy="local_only")
+        assert (cancelled, reply.calls, reply.needs_cloud_handoff) == ([], (), True)
+        assert "in doubt: held_back: the words " in reply.decision.reason
+        assert cue in reply.decision.reason
+        (complaint,) = reply.complaints
+        assert complaint.code == "held_back" and "cancel_order" in complaint.message
         cloud.always("You can cancel it until Friday.")
         asked = engine.call(words, [cancel_order], execute=True)
         assert (asked.calls, asked.text) == ((), "You can cancel it until Friday.")
         assert cancelled == []
         engine.call("Cancel order 1043", [cancel_order], execute=True, policy="local_only")
     assert cancelled == [1043]
+
+
+def test_what_the_words_hold_back_is_not_called_beside_what_they_ask_for(
+    cloud: LoopbackCloud,
+) -> None:
+    device = function_model('set_timer {"minutes":5}\nget_weather {"location":"Oslo"}')
+    words = "Set a timer for 5 minutes, and don't look up the weather in Oslo yet"
+    with Engine(settings_for(cloud), function_model=device) as engine:
+        reply = engine.call(words, [set_timer, get_weather], policy="local_only")
+    assert [call.name for call in reply.calls] == ["set_timer"]
+    assert [one.code for one in reply.complaints] == ["held_back"]
 
 
 def test_a_share_of_the_cloud_makes_no_call_surer(cloud: LoopbackCloud) -> None:

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from edgewise import Choice, Engine, InvalidRequest, SettingsError, YesNo
-from edgewise.calibrate.learn import learn_question
+from edgewise import Choice, Engine, InvalidRequest, Score, SettingsError, YesNo
+from edgewise.calibrate.learn import learn_question, meanings_of
 from edgewise.calibrations import learnt_path, write_own
 from edgewise.decide.decisions import key_of, read_learnt
 from edgewise.record.ledger import Ledger
@@ -127,6 +128,42 @@ def test_a_learnt_question_promises_what_its_labels_prove(tmp_path: Path) -> Non
     assert "nothing like it" in strange["q"].reason
     assert unmeasured["q"].doubted
     assert "promised" in unmeasured["q"].reason
+
+
+@pytest.mark.parametrize(("helps", "least"), [(True, 0.9), (False, 0.0)])
+def test_what_options_are_called_counts_as_far_as_labels_prove_it(
+    helps: bool, least: float
+) -> None:
+    draw = np.random.default_rng(5)
+    topics = Choice([f"topic{number}" for number in range(8)])
+    meant = np.eye(24)[:8]
+    places = [number % 8 for number in range(16)]
+    rows = meant[places] + draw.normal(0.0, 0.22, (16, 24))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    told = meant if helps else np.roll(meant, 1, axis=0)
+    states, labels = [f"word{number}" for number in range(16)], [f"topic{at}" for at in places]
+    plain = learn_question("t", topics, states, labels, rows.tolist(), "s")
+    learnt = learn_question("t", topics, states, labels, rows.tolist(), "s", told.tolist())
+    before, after = (one.report["held_out_accuracy"] for one in (plain, learnt))
+    assert (after > before) if helps else (after == before)
+    assert after >= least
+    new = meant + draw.normal(0.0, 0.22, meant.shape)
+    new /= np.linalg.norm(new, axis=1, keepdims=True)
+    chances = [learnt.chances("", row) for row in new.tolist()]
+    found = [max(each, key=lambda name: each[name]) for each in chances]
+    right = sum(name == f"topic{at}" for at, name in enumerate(found))
+    assert right >= (7 if helps else 4)
+
+
+def test_an_option_that_says_nothing_by_itself_has_no_meaning() -> None:
+    assert meanings_of(WHAT) == ("billing", "weather")
+    assert meanings_of(Choice({"tech": "it does not work"})) == ("tech: it does not work",)
+    assert meanings_of(Score(["calm", "furious"])) == ("calm", "furious")
+    assert meanings_of(YesNo("Is it so?", true="it is so")) == ()
+    assert meanings_of(YesNo("Is it so?", true="it is", false="it is not")) == (
+        "it is",
+        "it is not",
+    )
 
 
 def test_vectors_are_read_where_they_do_better_and_only_in_their_space(tmp_path: Path) -> None:

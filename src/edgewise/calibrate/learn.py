@@ -1,8 +1,10 @@
 """From labels of one question to what answers it: a head on the words, and one on the vector.
 
 Both are fitted, and each label is predicted by heads that did not see it. The head that does better
-there is kept. From the same held-out predictions come what its chances are worth and the table of
-risks, so a stated error is promised only as far as the labels prove it.
+there is kept. What the options are called is told to the second: a vector near an option's own
+words speaks for it, as much as held-out labels allow. From the same held-out predictions come what
+its chances are worth and the table of risks, so a stated error is promised only as far as the
+labels prove it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from edgewise.decide.decisions import (
 from edgewise.decide.policy import GRID
 from edgewise.errors import InvalidRequest
 from edgewise.types.answers import LabelReading
-from edgewise.types.messages import Question
+from edgewise.types.messages import Choice, Question, text_of
 
 Numbers = npt.NDArray[np.float64]
 FOLDS = 10
@@ -38,6 +40,7 @@ SEED = 7
 STEPS = 400
 SHARPNESS = {"words": 12.0, "vector": 12.0}  # what vectors of length 1 are multiplied by
 DECAY = 0.01
+MEANT = (0.0, 2.0, 4.0, 6.0, 8.0, 12.0)  # what nearness to an option's words may count
 FEATURE = "margin"  # what the chance of being right is fitted to
 STRANGEST = 0.02  # of the labelled states themselves so many would be called strangers
 MOST_TERMS = 4_000
@@ -60,6 +63,15 @@ class _Fold:
         return found
 
 
+def meanings_of(question: Question) -> tuple[str, ...]:
+    """What each option is called, in their order; none where one of them says nothing by itself."""
+    told = [text_of(each) for each in question.described]
+    if isinstance(question, Choice):
+        named = zip(question.options, told, strict=True)
+        return tuple(f"{name}: {text}" if text else name for name, text in named)
+    return tuple(told) if all(told) else ()
+
+
 def learn_question(
     name: str,
     question: Question,
@@ -67,15 +79,21 @@ def learn_question(
     labels: Sequence[str],
     vectors: Sequence[Sequence[float]] = (),
     space: str = "",
+    meanings: Sequence[Sequence[float]] = (),
 ) -> LearntQuestion:
-    """`labels` are names of options. Without vectors only words are read."""
+    """`labels` are names of options. Without vectors only words are read.
+
+    `meanings` are the vectors of `meanings_of(question)`.
+    """
     options = question.options
     _check(options, labels)
     targets = np.array([options.index(label) for label in labels])
     folds = _folds(targets)
     tried = [_held_out("words", states, targets, folds, len(options))]
     if len(vectors):
-        tried.append(_held_out("vector", vectors, targets, folds, len(options)))
+        plain = _held_out("vector", vectors, targets, folds, len(options))
+        near = np.asarray(vectors) @ np.asarray(meanings).T if len(meanings) else None
+        tried.append(_meant(plain, near, targets, folds) if near is not None else plain)
     best = min(tried, key=lambda each: each.loss(targets))
     right = best.right(targets)
     margins = _margins(question, options, best.chances)
@@ -92,6 +110,8 @@ def learn_question(
     if best.reads == "vector":
         matrix = np.asarray(vectors, np.float64)
         weights, biases = _fit("vector", matrix, targets, len(options))
+        if near is not None:
+            weights = weights + _worth(plain.chances, near, targets) * np.asarray(meanings)
         given |= {"weights": tuple(map(list, weights.tolist())), **_centres(matrix, targets, folds)}
     else:
         terms, matrix = _weigh(states)
@@ -158,6 +178,31 @@ def _held_out(
         weights, biases = _fit(reads, matrix, targets[seen], count)
         chances[unseen] = _softmax(tested @ weights.T + biases)
     return _Fold(reads, chances)
+
+
+def _meant(
+    plain: _Fold, near: Numbers, targets: npt.NDArray[np.int64], folds: npt.NDArray[np.int64]
+) -> _Fold:
+    """With nearness to the options' words. What it counts is chosen without the fold it is for."""
+    chances = np.zeros_like(plain.chances)
+    for fold in range(folds.max() + 1):
+        seen, unseen = folds != fold, folds == fold
+        much = _worth(plain.chances[seen], near[seen], targets[seen])
+        chances[unseen] = _with_meanings(plain.chances[unseen], near[unseen], much)
+    return _Fold(plain.reads, chances)
+
+
+def _worth(chances: Numbers, near: Numbers, targets: npt.NDArray[np.int64]) -> float:
+    """What nearness to an option's words counts, by labels that the chances have not seen."""
+
+    def loss(much: float) -> float:
+        return _Fold("vector", _with_meanings(chances, near, much)).loss(targets)
+
+    return min(MEANT, key=loss)
+
+
+def _with_meanings(chances: Numbers, near: Numbers, much: float) -> Numbers:
+    return _softmax(np.log(np.maximum(chances, 1e-12)) + much * near)
 
 
 def _fit(

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgewise.calls.intents import AUXILIARY, DETERMINERS, FILLERS, PERSONS, PREPOSITIONS
 from edgewise.calls.schema import parameters
-from edgewise.calls.values.numbers import whole
+from edgewise.calls.values.numbers import ONES, TENS, whole
 from edgewise.calls.values.text import read_request
 from edgewise.calls.values.words import fold, name_words, stem, word_set, words
 from edgewise.types.messages import Context, Tool, ToolCall
@@ -24,6 +24,7 @@ MOST_ENTITIES = 2_000  # that are read
 MOST_TOLD = 12  # rows that the function model reads: those that the request may be about
 MOST_TOOLS = 6  # of a home, offered to the function model
 LONGEST_PROMPT = 400_000  # characters of a system prompt that are read
+_CLASS_NAMES = frozenset({"device_class", "deviceclass"})
 WHERE = ("name", "area", "floor", "domain", "device_class")
 _ITEM = re.compile(r"^(\s*)- +names?: *(.*)$")
 _FIELD = re.compile(r"^(\s+)(\w+): *(.*)$")
@@ -208,6 +209,10 @@ _SEVERAL = word_set("all every each any which many")
 _EVERY = _SEVERAL | word_set("everything everywhere house home apartment")
 # Kinds that let somebody in, or move what is heavy: only those that are named are acted on.
 _GUARDED = frozenset({"lock", "cover", "valve", "alarm_control_panel"})
+# Covers that let nobody in: all of them move where all are asked for, in so many words.
+_SHADES = frozenset({"awning", "blind", "curtain", "shade", "shutter"})
+_NUMBERS = frozenset({*ONES, *TENS, "hundred"})
+_ALL = word_set("all every each everything everywhere")
 # Besides the words of requests in general: what may be said of a kind without naming one of it.
 _VERBS = word_set(
     """turn switch set put make sure light illuminate activate deactivate open close shut lock
@@ -575,14 +580,17 @@ def is_aimed(call: ToolCall, tool: Tool | None, text: str) -> bool:
     return said or any(name in call.arguments for name in ("name", "floor", "domain"))
 
 
-def lacks_target(call: ToolCall, tool: Tool, *, listed: bool = True) -> bool:
+def lacks_target(call: ToolCall, tool: Tool, *, listed: bool = True, text: str = "") -> bool:
     """Whether a call would switch something without saying what.
 
-    `listed`: whether there is a list of the home. Without one only what is guarded must be named.
+    `listed`: whether there is a list of the home. Without one only what is guarded must be named,
+    unless the words `text` ask for all of what lets nobody in.
     """
     where = {name: value for name, value in call.arguments.items() if name in WHERE}
     domains = where.get("domain", "")
     guarded = not _GUARDED.isdisjoint([domains] if isinstance(domains, str) else domains or ())
+    classes = {str(value) for name, value in call.arguments.items() if fold(name) in _CLASS_NAMES}
+    guarded = guarded and not (classes and classes <= _SHADES and not _ALL.isdisjoint(words(text)))
     placed = any(where.get(name) for name in ("name", "area", "floor"))
     if not (guarded or listed) or not _switches(tool):
         return False
@@ -774,7 +782,7 @@ def _unknown(said: _Said, found: Mapping[str, str], placed: str, *, numbers: boo
 
     def is_plain(at: int) -> bool:
         known = at in listed or said.stems[at] in nouns or said.stems[at] in _PLAIN_STEMS
-        if known or spoken[at].isalpha():
+        if known or (spoken[at].isalpha() and spoken[at] not in _NUMBERS):
             return known
         counted = at and (said.stems[at - 1] in nouns or spoken[at - 1] in _NUMBERED)
         return not numbers or not (counted or _ORDINAL.fullmatch(spoken[at]))
@@ -880,7 +888,7 @@ def _narrowed(
         here = here or alike
     several = _means_several(said, domain)
     placed = any(place.values())
-    guarded = domain in _GUARDED
+    guarded = domain in _GUARDED and not (kind in _SHADES and said.has(_ALL))
     if len(here) == 1 and not (placed and not assumed) and (guarded or not several):
         return {"name": here[0].name, "domain": domain}
     known = bool(here) and (several or len(here) == 1)

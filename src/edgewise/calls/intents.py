@@ -18,6 +18,7 @@ from edgewise.calls.rank_tools import (
     stems,
     words_of,
 )
+from edgewise.calls.values.numbers import ONES, TENS, find_numbers
 from edgewise.calls.values.text import read_request
 from edgewise.calls.values.words import name_words, word_set
 from edgewise.grammar.tools import per_toolbox
@@ -737,6 +738,8 @@ _UNDONE = {
     "close": "open", "deactivate": "activate", "disable": "enable", "lock": "unlock",
     "off": r"(?:turn|switch|put|power)\b.* on", "stop": "start|begin", "unsubscribe": "subscribe",
 }  # fmt: skip
+_ENDED = _UNDOING | word_set("closed disabled locked muted paused stopped deactivated inactive")
+_LASTS = re.compile(rf"(?:just |please )*(?:{_NOT}|never) (?:leave|keep|let)\b|stop [a-z]+ing\b")
 _ANY_MORE = re.compile(r"\bany ?(?:more|longer)\b")
 _NOT_YET = re.compile(r"\byet\b|\b(?:right|just) now\b")
 # The first verb of a tool that changes nothing: asking whether is a reason to look it up.
@@ -770,7 +773,7 @@ def held_back(call: ToolCall, request: str, tools: Sequence[Tool]) -> str:
         return undone
     if not held or tool is None or _does_what_is_not_wanted(tool, held):
         return ""
-    held = [clause for clause in held if not _is_for(tool, clause)]
+    held = [clause for clause in held if not _is_for(tool, clause) and not _ends_it(call, clause)]
     if _only_looks_up(tool):
         held = [clause for clause in held if clause.kind != "considered"]
     rest = ". ".join(clause.text for clause in clauses if not clause.kind and clause.plain)
@@ -821,6 +824,13 @@ def _does_what_is_not_wanted(tool: Tool, held: Sequence[_Clause]) -> bool:
     roots = {stem(word) for word in said}
     own = {stem(word) for word in undoes}
     return bool(undoes) and own.isdisjoint(roots)
+
+
+def _ends_it(call: ToolCall, clause: _Clause) -> bool:
+    """Whether the words want something ended, and the call's value ends it: "don't leave it on"."""
+    values = [value for value in call.arguments.values() if isinstance(value, str | bool)]
+    ends = any(value is False or str(value).lower() in _ENDED for value in values)
+    return ends and clause.kind == "negated" and bool(_LASTS.match(clause.plain))
 
 
 def _only_keeps(clause: _Clause, undoes: Set[str]) -> bool:
@@ -944,6 +954,21 @@ _PUT_RIGHT = re.compile(
 _LOUD = re.compile(
     r"\b(?:no,? wait|wait,? no|make (?:that|it)|scratch that|i meant?)\b", re.IGNORECASE
 )
+_TAKES_BACK = re.compile(
+    r"\b(?:no|wait|sorry|actually|mean|meant|rather|scratch|that)\b", re.IGNORECASE
+)
+# "make that twenty", "for 5 people please": what may stand around a number that puts one right.
+_SPELLED = "|".join([*ONES, *TENS])
+_NEW_NUMBER = re.compile(
+    r"(?:(?:no|wait|sorry|actually|rather|make|it|that)\b[,\s]*)*"
+    r"(?:(?P<joint>to|for|at|in|by)\s+)?"
+    rf"(?P<number>[$€£]?(?:\d[\d.,]*(?<=\d)|(?:{_SPELLED})(?:[\s-](?:{_SPELLED}|hundred|and))*))"
+    r"(?P<unit>\s*(?:%|°\s?[CF]?)|[ap]m|\s+(?!please|instead|thanks)[^\W\d]+|)"
+    r"(?:,?\s(?:please|instead|thanks|thank you))*",
+    re.IGNORECASE,
+)
+_OF_PERCENT = re.compile(r"\s*(?:%|per ?cent|pct)$", re.IGNORECASE)
+_CLOCK = re.compile(r"\d:\d")
 _LONGEST_RIGHT = 8  # words
 _SAYS_LITTLE = (
     FILLERS
@@ -951,6 +976,37 @@ _SAYS_LITTLE = (
     | ACTION_VERBS
     | word_set("a an the my it that no wait sorry i mean or and")
 )
+
+
+def as_meant(said: str) -> str:
+    """A request with its number put right: "5 minutes, no wait, make that 8" is for 8 minutes.
+
+    Only where a number alone puts right the only one that it can mean: the rest is for a model.
+    """
+    found = _PUT_RIGHT.search(said) if len(said) <= REQUEST_LIMIT else None
+    if found is None or not _TAKES_BACK.search(found["cue"]) or _QUOTED.search(said):
+        return said
+    left, right = said[: found.start()], found["right"].strip()
+    lead = _NEW_NUMBER.fullmatch(right)
+    new = next(find_numbers(right), None) if lead else None
+    if lead is None or new is None or new.start != lead.start("number") or _CLOCK.search(said):
+        return said
+    unit = "%" if new.kind == "percent" else stem(lead["unit"].strip())
+    old = [
+        one
+        for one in find_numbers(left)
+        if not unit or not one.unit or stem(one.unit) in (unit, unit[:1])
+    ]
+    if (joint := (lead["joint"] or "").lower()) and len(old) > 1:
+        old = [one for one in old if left[: one.start].lower().endswith(f" {joint} ")]
+    if len(old) != 1:
+        return said
+    number, end = _OF_PERCENT.sub("", right[new.start :][: new.end - new.start]), old[0].end
+    if kept := _OF_PERCENT.search(old[0].text):
+        end -= len(kept[0])
+    elif unit and not old[0].unit:
+        number += lead["unit"]
+    return left[: old[0].start] + number + left[end:] + said[found.end() :]
 
 
 def left_wrong(call: ToolCall, request: str, others: Sequence[ToolCall] = ()) -> str:

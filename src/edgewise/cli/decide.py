@@ -140,7 +140,7 @@ def decide(
 
 def learn(name: str, questions: Mapping[str, Question], labels: Path, as_json: bool) -> None:
     """Fit a question to its labels, and use that whenever it is asked again. Nothing leaves."""
-    from edgewise.calibrate.learn import learn_question  # noqa: PLC0415  # numpy
+    from edgewise.calibrate.learn import learn_question, meanings_of  # noqa: PLC0415  # numpy
     from edgewise.calibrations import learnt_path, write_own  # noqa: PLC0415
 
     if name not in questions:
@@ -150,9 +150,11 @@ def learn(name: str, questions: Mapping[str, Question], labels: Path, as_json: b
     settings = ensure_embedder(Settings.load(), "local_only")
     with Engine(settings) as engine, Waiting(console(stderr=True), "learning"):
         space = space_of(engine.parts)
-        vectors = engine.parts.embedder().embed(states).vectors if space else ()
+        texts = [*states, *meanings_of(questions[name])]
+        vectors = engine.parts.embedder().embed(texts).vectors if space else ()
     told = [str(label).lower() if isinstance(label, bool) else str(label) for _, label in rows]
-    learnt = learn_question(name, questions[name], states, told, vectors, space)
+    known, meant = vectors[: len(states)], vectors[len(states) :]
+    learnt = learn_question(name, questions[name], states, told, known, space, meant)
     write_own(learnt_path(settings, learnt.key), learnt.to_dict())
     if as_json:
         print_json({"name": name, "key": learnt.key, "reads": learnt.reads, **learnt.report})

@@ -40,7 +40,7 @@ from edgewise.calls.home import (
     read_home,
     take_from_list,
 )
-from edgewise.calls.intents import as_written, expected_calls, split
+from edgewise.calls.intents import as_meant, as_written, expected_calls, held_back, split
 from edgewise.calls.normalize import join_lists, normalize
 from edgewise.calls.parse import Repaired, as_listed, no_calls, repair
 from edgewise.calls.prompt import (
@@ -222,7 +222,7 @@ class Calling(Flow):
         self.asked = request  # as it may leave: a cloud also knows the tools that were not chosen
         request = replace(request, tools=request.offered)
         check_tools(request.tools)
-        text = self.text = request.messages[self.place].content
+        text = self.text = as_meant(request.messages[self.place].content)
         before, after = request.messages[: self.place], request.messages[self.place + 1 :]
         prompts = [message.content for message in before if message.role == "system"]
         known = request.context or prompts  # else nobody has listed a home
@@ -405,8 +405,10 @@ class Calling(Flow):
                 for number in self.everything
                 if self.draft.doubts(number) or not self.gate.isdisjoint(checked.of(number))
             ]
-        if self.told.after and not self.must_call:
-            self._drop_doubtful()
+        if not self.must_call:
+            self._leave_out_held()
+            if self.told.after:
+                self._drop_doubtful()
         self._mark_doubts()
         self.draft.measure()
         self.draft.doubted = bool(self.failed)
@@ -458,6 +460,30 @@ class Calling(Flow):
             complaints.append(Complaint("duplicate_call", why, intent=number))
             codes.append("duplicate_call")
         return replace(call, complaints=tuple(dict.fromkeys(codes)))
+
+    def _leave_out_held(self) -> None:
+        """Make no call that the words negate, take back or only consider, and ask nothing for it.
+
+        A client that reads no doubts would run it. A complaint names it, and the answer is in
+        doubt: a cloud that may be asked is asked.
+        """
+        draft = self.draft
+        for number in self.failed:
+            calls = draft.calls_of(number)
+            left = [call for call in calls if not self._is_held(call)]
+            if len(left) < len(calls):
+                draft.forget(number)
+                for call in left:
+                    draft.place(number, call)
+        for number, asked in [*draft.questions.items()]:
+            if cue := held_back(ToolCall(asked.tool, {}), self.text, self.offered):
+                draft.hold(number, asked.tool, cue)
+                self.failed = sorted({*self.failed, number})
+
+    def _is_held(self, call: ToolCall) -> bool:
+        # The complaint may also say that the words were not understood.
+        marked = "held_back" in call.complaints
+        return marked and bool(held_back(call, self.text, self.offered))
 
     def _drop_doubtful(self) -> None:
         """It has results: what was made is not made again, and a chat answers in words.
@@ -793,7 +819,7 @@ class Calling(Flow):
         tool, listed = self.tools.get(call.name), self.home is not None
         if tool is None or not (listed or "domain" in call.arguments):
             return False
-        return lacks_target(call, tool, listed=listed)
+        return lacks_target(call, tool, listed=listed, text=self.text)
 
     # -- time --
 
@@ -1389,6 +1415,13 @@ class CallDraft(Draft):
         self.nothing(number, confidence, Complaint("question", missing, intent=number))
         if number not in self.by_intent:
             self.questions[number] = question
+
+    def hold(self, number: int, tool: str, cue: str) -> None:
+        """Ask nothing for a tool that the words hold back."""
+        self.forget(number)
+        why = Complaint("held_back", f"the words {cue!r} hold {tool} back", intent=number)
+        asked = (one for one in self.complaints if (one.code, one.intent) != ("question", number))
+        self.complaints = (*asked, why)
 
     def forget(self, number: int) -> None:
         for held in (self.by_intent, self._nothing, self.declined, self.questions):

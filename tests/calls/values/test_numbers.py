@@ -102,6 +102,21 @@ def test_no_text_breaks_the_reader_and_every_span_holds_its_text(text: str) -> N
         assert number.value == whole(number.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Stell die Heizung auf neunzehn Grad", [19]),
+        ("dreißig oder fünfundzwanzig Prozent, einundzwanzig Minuten", [30, 25, 21]),
+        ("vingt-deux degrés, vingt et un, soixante-dix, dix-sept", [22, 21, 70, 17]),
+        ("treinta y cinco grados y veintidós minutos, dieciséis", [35, 22, 16]),
+        ("ventuno gradi, ventotto, trentasei", [21, 28, 36]),
+        ("elf, once, due, sei, quince and seize are English", []),
+    ],
+)
+def test_numbers_of_other_languages_are_read(text: str, expected: list[float]) -> None:
+    assert [one.value for one in find_numbers(text)] == expected
+
+
 def test_a_number_too_long_to_keep_is_not_read() -> None:
     assert values("9" * 5000) == []
     assert values("1e999") == []

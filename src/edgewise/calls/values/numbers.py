@@ -23,6 +23,60 @@ _ONES = (
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ONES = {word: value for value, word in enumerate(_ONES)}
 TENS = {word: 10 * value for value, word in enumerate(_TENS, start=2)} | {"fourty": 40}
+# German, French, Spanish and Italian, folded. What is an English word or name too ("elf", "once",
+# "due", "otto") is left out, unless it stands behind a ten.
+_ELSEWHERE = {
+    2: "zwei deux dos", 3: "drei trois tres", 4: "vier quatre cuatro quattro",
+    5: "funf cinq cinco cinque", 6: "sechs seis", 7: "sieben siete sette", 8: "acht huit ocho",
+    9: "neun neuf nueve nove", 10: "zehn dix diez dieci", 11: "onze undici",
+    12: "zwolf douze doce dodici", 13: "dreizehn treize trece tredici",
+    14: "vierzehn quatorze catorce quattordici", 15: "funfzehn quinze quindici",
+    16: "sechzehn dieciseis sedici", 17: "siebzehn diecisiete diciassette",
+    18: "achtzehn dieciocho diciotto", 19: "neunzehn diecinueve diciannove",
+    20: "zwanzig vingt veinte venti", 30: "dreissig trente treinta trenta",
+    40: "vierzig quarante cuarenta quaranta", 50: "funfzig cinquante cincuenta cinquanta",
+    60: "sechzig soixante sesenta sessanta", 70: "siebzig setenta settanta",
+    80: "achtzig ochenta ottanta", 90: "neunzig noventa novanta",
+}  # fmt: skip
+_ALSO_BEHIND_TENS = {
+    1: "ein un uno", 2: "due", 3: "tre", 6: "six sei", 7: "sept", 8: "otto", 11: "onze",
+    16: "seize",
+}  # fmt: skip
+_UNITS = (  # as they stand inside of longer words
+    "ein zwei drei vier funf sechs sieben acht neun",
+    "uno dos tres cuatro cinco seis siete ocho nueve",
+    "uno due tre quattro cinque sei sette otto nove",
+)
+_JOINTS = frozenset({"-", "y", "et", "e"})  # "vingt-deux", "treinta y dos", "vingt et un"
+
+
+def _elsewhere() -> dict[str, int]:
+    """The words of other languages up to 99, those that are written in one word among them."""
+    plain = {word: value for value, each in _ELSEWHERE.items() for word in each.split()}
+    german, spanish, italian = (
+        {word: unit for unit, word in enumerate(each.split(), start=1)} for each in _UNITS
+    )
+    for value, each in _ELSEWHERE.items():
+        if value < 20 or value % 10:
+            continue
+        words = each.split()
+        plain |= {f"{one}und{words[0]}": value + unit for one, unit in german.items()}
+        if value == 20:
+            plain |= {f"veinti{one}": value + unit for one, unit in spanish.items()}
+        for one, unit in italian.items():
+            ten = words[-1][:-1] if one[0] in "uo" else words[-1]
+            plain[f"{ten}{one}"] = value + unit
+    return plain
+
+
+ELSEWHERE = _elsewhere()
+_BEHIND_TENS = {
+    word: value
+    for table in (_ELSEWHERE, _ALSO_BEHIND_TENS)
+    for value, each in table.items()
+    for word in each.split()
+    if value < 20
+}
 SCALES = {
     "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "lakh": 1e5, "crore": 1e7,
     "mn": 1e6, "mln": 1e6, "bn": 1e9, "millions": 1e6, "thousands": 1e3,
@@ -95,7 +149,19 @@ class NumberReader:
             return _FRACTION_SIGNS[word], position + 1
         if word in ONES or word in TENS:
             return self._spelled(position)
-        return self._some(position)
+        return self._in_other_words(position) or self._some(position)
+
+    def _in_other_words(self, position: int) -> tuple[float, int] | None:
+        """`neunzehn`, `vingt-deux`, `treinta y cinco`, `soixante-dix`, `dix-sept`."""
+        value = ELSEWHERE.get(fold(self.word(position)))
+        if value is None:
+            return None
+        after = position + 1
+        if self.word(after) in _JOINTS and (value == 10 or value % 10 == 0):
+            unit = _BEHIND_TENS.get(fold(self.word(after + 1)), 0)
+            if 0 < unit < (20 if value == 60 else 10):
+                return value + unit, after + 2
+        return value, after
 
     def _times(self, position: int) -> bool:
         """The `x` of `x1.5`."""

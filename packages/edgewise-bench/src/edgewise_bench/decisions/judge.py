@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgewise.calibrate.learn import learn_question
+from edgewise.calibrate.learn import learn_question, meanings_of
 from edgewise.calibrate.metrics import auroc, expected_calibration_error, share
 from edgewise.decide.calibration import RiskRow, Score
 from edgewise.decide.decisions import ANSWER, FEATURES, features_of, nearness
@@ -210,10 +210,10 @@ def judge_one(suite: Suite, embed: Embed, space: str) -> dict[str, float]:
     rows = [row for row in suite.rows if row[1] != STRANGER]
     random.Random(SEED).shuffle(rows)
     seen, unseen = rows[:LABELS], rows[LABELS : LABELS + TESTED]
-    vectors = embed([state for state, _ in seen])
-    learnt = learn_question(
-        suite.name, suite.question, [s for s, _ in seen], [a for _, a in seen], vectors, space
-    )
+    states, labels = [s for s, _ in seen], [a for _, a in seen]
+    vectors = embed([*states, *meanings_of(suite.question)])
+    known, meant = vectors[: len(states)], vectors[len(states) :]
+    learnt = learn_question(suite.name, suite.question, states, labels, known, space, meant)
     right, sure = [], []
     for (state, label), vector in zip(unseen, embed([s for s, _ in unseen]), strict=True):
         told = learnt.chances(state, vector)
