@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 
-MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en moonshine-tiny
+MODELS := smollm2-135m-instruct edgewise-caller all-minilm-l6-v2 ssd-mobilenet-v3-coco whisper-tiny.en whisper-base moonshine-tiny
 # Exported once for ExecuTorch: two minutes or more, so it is done beside the checks.
 EXPORTED := export-smollm2-135m-instruct export-edgewise-caller
 PACKAGES := $(wildcard packages/edgewise-*)

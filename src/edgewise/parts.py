@@ -72,6 +72,7 @@ from edgewise.local.backend import (
 from edgewise.local.catalogue import (
     MODELS,
     SMALLEST_MODEL,
+    TRANSLATOR,
     Progress,
     Proposal,
     model_name,
@@ -112,7 +113,7 @@ from edgewise.settings import (
     ProviderSettings,
     Settings,
 )
-from edgewise.types.messages import Request, RequestOptions, Task, ToolCall, new_request_id
+from edgewise.types.messages import Request, RequestOptions, Service, ToolCall, new_request_id
 from edgewise.types.replies import Attempt
 
 if TYPE_CHECKING:
@@ -122,7 +123,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("edgewise")
 
-_THAT_DO: dict[Task, str] = {"transcribe": "that transcribes", "embed": "that embeds"}
+_THAT_DO: dict[Service, str] = {
+    "transcribe": "that transcribes",
+    "translate": "that translates speech",
+    "embed": "that embeds",
+}
 
 RATES_FILE = "rates.json"
 _THOUSANDS = 100_000  # tokens to ask a price of: more may be dearer each
@@ -228,10 +233,11 @@ class Parts:
         self.models = ChatModels(store, self.settings.model_memory_bytes or None)
         self._given = backend, function_model, transcriber, embedder
         self._backend, self._function_model, self._transcriber, self._embedder = self._given
+        self._translator: SpeechBackend | None = None
         self._function_models: dict[str, CallBackend] = {}  # that requests named
         self._cloud = cloud
         self.vision_skills: dict[str, VisionBackend] = {}  # by name; opened, or lent to the engine
-        self._doors: dict[Task, Door] = {}
+        self._doors: dict[Service, Door] = {}
         self.breakers: dict[str, Breaker] = {}  # by provider, for all doors
         self._calibrations: dict[tuple[object, ...], _Calibrated] = {}
         self._rates: tuple[int, int] | None = None
@@ -307,7 +313,7 @@ class Parts:
         """While the device answers, load in the background what the end of a request needs."""
         if prices:
             self.load_prices()
-        door = self.cloud(request.task)
+        door = self.cloud(request.service)
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
             door.prepare()
 
@@ -376,6 +382,16 @@ class Parts:
             self._transcriber = self._transcriber or open_transcriber(self.settings)
             return self._transcriber
 
+    def translator(self) -> SpeechBackend:
+        """The one that writes English words of other languages: the transcriber, if it can."""
+        row = row_named(self.settings.speech_model)
+        if self._given[2] is not None or row is None or row.translates:
+            return self.transcriber()
+        with self._opening:
+            other = self.settings.with_changes(speech_model=TRANSLATOR)
+            self._translator = self._translator or open_transcriber(other)
+            return self._translator
+
     @property
     def hears(self) -> bool:
         """Whether a transcriber was given or the extra for one is installed."""
@@ -424,7 +440,7 @@ class Parts:
 
     # -- the cloud ---------------------------------------------------------------------------------
 
-    def cloud(self, task: Task) -> Cloud:
+    def cloud(self, task: Service) -> Cloud:
         """The cloud door for a task: its own models; shared breakers, budgets and privacy."""
         task = "chat" if task == "call" else task
         with self._lock:
@@ -455,6 +471,7 @@ class Parts:
         with self._opening, self._lock:
             models = (self._backend, self._function_model, self._transcriber, self._embedder)
             others: tuple[Any, ...] = (
+                self._translator,
                 *self._function_models.values(),
                 *self.vision_skills.values(),
             )
@@ -468,6 +485,7 @@ class Parts:
             self._doors.clear()
             self.vision_skills.clear()
             self._function_models.clear()
+            self._translator = None
             self._backend, self._function_model, self._transcriber, self._embedder = self._given
         self.ledger.close()
 
@@ -562,7 +580,8 @@ def open_transcriber(settings: Settings) -> SpeechBackend:
     if (path / "model.bin").is_file():
         model = InstalledModel(path.name, path / "model.bin", "INT8", sha256="", bytes=0)
     else:
-        model = find_or_fetch(settings, settings.speech_model, DEFAULT_SPEECH_MODEL)
+        default = TRANSLATOR if settings.speech_model == TRANSLATOR else DEFAULT_SPEECH_MODEL
+        model = find_or_fetch(settings, settings.speech_model, default)
     if model.row is not None and model.row.kind != "speech":
         raise ModelNotFound(f"{model.name} cannot transcribe; see `edgewise models`")
     opener = plugins.load("speech_backends", model.row.runtime if model.row else "faster_whisper")
@@ -743,7 +762,7 @@ def time_limits(settings: Settings) -> TimeLimits:
 def open_door(
     settings: Settings,
     budget_guard: BudgetGuard,
-    task: Task = "chat",
+    task: Service = "chat",
     breakers: dict[str, Breaker] | None = None,
     own_id: str = "",
 ) -> Door:
@@ -772,7 +791,7 @@ def open_door(
     )
 
 
-def _opener(config: ProviderConfig, task: Task) -> Callable[[ProviderConfig], CloudProvider]:
+def _opener(config: ProviderConfig, task: Service) -> Callable[[ProviderConfig], CloudProvider]:
     opened: Callable[[ProviderConfig], CloudProvider] = plugins.load(
         "cloud_providers", config.protocol
     )
@@ -794,7 +813,7 @@ def _breaker(settings: Settings, budget_guard: BudgetGuard, provider: str) -> Br
     )
 
 
-def _why_no_lanes(settings: Settings, task: Task) -> str:
+def _why_no_lanes(settings: Settings, task: Service) -> str:
     """Whose key is missing, and who has one but is not asked."""
     rows = provider_rows(settings)
     stored = Credentials(settings.config_dir).places()
@@ -828,7 +847,7 @@ def _why_no_lanes(settings: Settings, task: Task) -> str:
     return "; ".join(words)
 
 
-def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[ProviderConfig]:
+def provider_configs(settings: Settings, task: Service = "chat") -> Iterator[ProviderConfig]:
     """The chain in order, with the keys that exist; a config without a key may be unusable."""
     rows = provider_rows(settings)
     credentials = Credentials(settings.config_dir)
@@ -845,7 +864,7 @@ def provider_configs(settings: Settings, task: Task = "chat") -> Iterator[Provid
             continue
         protocol = row.protocol_for(task)
         # The chain names chat models; another task uses its own model, or skips the provider.
-        own = task in ("transcribe", "embed") or (task == "decide" and protocol != row.protocol)
+        own = task in _THAT_DO or (task == "decide" and protocol != row.protocol)
         model = row.model_for(task) if own else model
         if not (protocol and model) or (row.name, model) in seen:
             continue  # two chat models of one provider are one lane for other tasks
@@ -882,6 +901,7 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
             if table.needs_key is None
             else table.needs_key,
             speech_model=table.speech_model or (known.speech_model if known else ""),
+            translation_model=table.translation_model or (known.translation_model if known else ""),
             embedding_model=table.embedding_model or (known.embedding_model if known else ""),
             decisions=table.decisions or (known.decisions if known else ""),  # type: ignore[arg-type]  # checked
             decision_model=table.decision_model or (known.decision_model if known else ""),
@@ -906,6 +926,7 @@ def _with_variables(settings: Settings, row: Provider) -> Provider:
         base_url=base_url or row.base_url,
         default_model=get(f"{ours}_MODEL", "") or row.default_model,
         speech_model=get(f"{ours}_SPEECH_MODEL", "") or row.speech_model,
+        translation_model=get(f"{ours}_TRANSLATION_MODEL", "") or row.translation_model,
         embedding_model=get(f"{ours}_EMBEDDING_MODEL", "") or row.embedding_model,
         decision_model=get(f"{ours}_DECISION_MODEL", "") or row.decision_model,
     )

@@ -33,6 +33,7 @@ from edgewise.types.messages import (
     MOST_OPTIONS,
     MOST_QUESTIONS,
     OBJECTIVES,
+    Channels,
     Choice,
     Context,
     Handoff,
@@ -97,6 +98,8 @@ OPTIONS = {
     "request_id": "your own id; one that was used before is refused",
     "language": "of the speech, as 'en'; without it, it is detected",
     "hint": "names and words as they should be spelt; no model has to follow it",
+    "translate": "True: write it down in English, whatever language it is spoken in",
+    "channels": "split: each channel of a sound is heard by itself, as a speaker of its own",
     "progress": "is called with the seconds of sound read so far, and the seconds in all",
     "rate": "samples per second of the chunks, default 16,000",
     "step_s": "seconds of speech between two hypotheses, default 1; less is faster, costs more",
@@ -122,6 +125,10 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda given: isinstance(given, str), "text"),
     bool: (lambda given: isinstance(given, bool), "True or False"),
     Handoff: (lambda given: _is_one_of(given, Handoff), " or ".join(map(repr, get_args(Handoff)))),
+    Channels: (
+        lambda given: _is_one_of(given, Channels),
+        " or ".join(map(repr, get_args(Channels))),
+    ),
 }
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _ADDRESSES = ("http://", "https://", "data:")

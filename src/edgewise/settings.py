@@ -172,6 +172,7 @@ class ProviderSettings:
     model: str = ""
     key_env: str = ""
     speech_model: str = ""
+    translation_model: str = ""
     embedding_model: str = ""
     decisions: str = ""
     decision_model: str = ""

@@ -39,7 +39,7 @@ from edgewise.parts import Parts, open_door, provider_configs
 from edgewise.requests import Prompt
 from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
-from edgewise.types.messages import Request, RequestOptions, Task
+from edgewise.types.messages import Request, RequestOptions, Service
 from edgewise.types.replies import Attempt, Finish, Sight, watched
 from edgewise.types.transcripts import Heard
 
@@ -362,6 +362,13 @@ class QueuedParts(Parts):
         return self._share(super().transcriber(), QueuedTranscriber)
 
     @override
+    def translator(self) -> SpeechBackend:
+        found = super().translator()
+        if isinstance(found, QueuedTranscriber):  # the transcriber, who can translate
+            return found
+        return self._share(found, QueuedTranscriber)
+
+    @override
     def embedder(self) -> EmbedBackend:
         return self._share(super().embedder(), QueuedEmbedder)
 
@@ -370,7 +377,7 @@ class QueuedParts(Parts):
         return self._share(super().vision_skill(name), QueuedVisionSkill)
 
     @override
-    def cloud(self, task: Task) -> Cloud:
+    def cloud(self, task: Service) -> Cloud:
         cancellation = current.get()
         if cancellation is None:
             return super().cloud(task)
@@ -416,7 +423,7 @@ class QueuedParts(Parts):
             found: Shared = self._shared[id(model)]
             return found
 
-    def _open_named(self, choice: str, task: Task) -> Door:
+    def _open_named(self, choice: str, task: Service) -> Door:
         """The door to one provider's one model; budgets are the engine's.
 
         A model that only clients name has a breaker of its own: what is wrong with it (no such
@@ -455,12 +462,12 @@ class NamedDoors:
     A name that never answered goes first. So nonsense takes no place from what is in use.
     """
 
-    def __init__(self, open_door: Callable[[str, Task], Door]) -> None:
+    def __init__(self, open_door: Callable[[str, Service], Door]) -> None:
         self._open = open_door
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Task], NamedDoor] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Service], NamedDoor] = OrderedDict()
 
-    def get(self, choice: str, task: Task) -> NamedDoor:
+    def get(self, choice: str, task: Service) -> NamedDoor:
         with self._lock:
             found = self._kept.get((choice, task))
             found = found or NamedDoor((choice, task), self._open(choice, task), self)
@@ -503,7 +510,7 @@ class NamedDoors:
 class NamedDoor:
     """A door to a model that a client named. One that is not kept is closed after each use."""
 
-    key: tuple[str, Task]
+    key: tuple[str, Service]
     door: Door
     doors: NamedDoors
     users: int = 0

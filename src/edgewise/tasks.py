@@ -255,19 +255,21 @@ def transcribe(
     from edgewise.speech.words import SPEECH
 
     request = speech_request(parts, name_of(audio), options)
+    split = options.get("channels") == "split"
     needed = flow.TranscribeNeeds(
-        transcriber=parts.transcriber,
-        cloud=parts.cloud("transcribe"),
+        transcriber=parts.translator if request.translate else parts.transcriber,
+        cloud=parts.cloud(request.service),
         policy=plugins.load("policies", request.policy),
-        calibration=lambda model: parts.calibration(model, SPEECH),
+        # No calibration was fitted to translations: theirs is unverified.
+        calibration=lambda model: parts.calibration(None if request.translate else model, SPEECH),
         clock=time.perf_counter,
         progress=options.get("progress", silent),
         settled=settled,
     )
     transcript = parts.keep(
-        request, lambda attempts: flow.transcribe(request, audio, needed, attempts)
+        request, lambda attempts: flow.transcribe(request, audio, needed, attempts, split=split)
     )
-    if parts.auditor is not None:
+    if parts.auditor is not None and not request.translate:
         parts.auditor.heard(request, transcript, audio)
     return transcript
 
@@ -311,14 +313,14 @@ def speech_request(
 ) -> Request:
     """A validated request. The ledger records the name of the sound, not the sound."""
     given = checked(options, kind)
-    for option in ("progress", "rate", "step_s"):  # they are about the work, not the request
+    for option in ("channels", "progress", "rate", "step_s"):  # about the work, not the request
         given.pop(option, None)
     language = checked_language(given.pop("language", ""))
-    hint = given.pop("hint", "").strip()
+    hint, translate = given.pop("hint", "").strip(), given.pop("translate", False)
     if not any(aim in given for aim in OBJECTIVES):
         given["threshold"] = parts.settings.speech_threshold
     request = parts.request(name, **given)
-    return replace(request, task="transcribe", language=language, hint=hint)
+    return replace(request, task="transcribe", language=language, hint=hint, translate=translate)
 
 
 def checked_language(language: str) -> str:

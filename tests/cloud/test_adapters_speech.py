@@ -199,3 +199,23 @@ def test_answers_find_their_own_sounds_whatever_the_order(
     for data, reader in readers.items():
         assert reader.ended_within(10)
         assert text_of(reader.chunks) == data.decode()
+
+
+def test_a_translation_is_asked_for_where_translations_are(cloud: LoopbackCloud) -> None:
+    cloud.always("Turn on the light.")
+    with opened("openai", address(cloud, "openai")) as provider:
+        chunks = list(provider.stream(spoken(words="Good morning.", translate=True), "try-1"))
+    (seen,) = cloud.requests
+    assert (seen.path, seen.body["prompt"]) == ("/v1/audio/translations", "Good morning.")
+    assert text_of(chunks) == "Turn on the light."
+    assert finish_of(chunks).estimated and finish_of(chunks).audio_seconds == 4.0
+    with opened("gemini", address(cloud, "gemini")) as provider:
+        list(provider.stream(spoken(translate=True), "try-2"))
+    said = str(cloud.requests[-1].body["systemInstruction"])
+    assert "into English" in said and "Do not translate" not in said
+
+
+def test_a_translation_with_a_language_does_not_name_it(cloud: LoopbackCloud) -> None:
+    with opened("openai", address(cloud, "openai")) as provider:
+        list(provider.stream(spoken(language="de", translate=True), "try-1"))
+    assert "language" not in cloud.requests[0].body

@@ -7,6 +7,7 @@ import wave
 from dataclasses import replace
 from typing import Any
 
+import numpy
 import pytest
 from typing_extensions import override
 
@@ -28,9 +29,9 @@ from edgewise.testing import ScriptedTranscriber, heard
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from edgewise.types.messages import Message, Request
 from edgewise.types.replies import Attempt
-from edgewise.types.transcripts import Heard, Transcript
+from edgewise.types.transcripts import Heard, Segment, Transcript
 from tests.flows.hearing_clouds import HearingCloud
-from tests.speech.made_voice import Samples, noise, silence, voice, wav
+from tests.speech.made_voice import Samples, noise, silence, stereo, voice, wav
 
 SURE, UNSURE = 0.97, 0.15
 TWO = [heard("the first part", 0.2, 2.0, SURE), heard("mumble mumble", 2.6, 4.4, UNSURE)]
@@ -44,6 +45,8 @@ def run(
     *,
     attempts: list[Attempt] | None = None,
     progress: list[tuple[float, float]] | None = None,
+    settled: list[Segment] | None = None,
+    split: bool = False,
     **options: Any,
 ) -> Transcript:
     request = Request(messages=(Message("user", "a file"),), task="transcribe", **options)
@@ -63,8 +66,10 @@ def run(
         progress=lambda done, total: (progress if progress is not None else []).append(
             (done, total)
         ),
+        settled=(settled if settled is not None else []).append,
     )
-    return transcribe(request, audio, parts, attempts if attempts is not None else [])
+    found = attempts if attempts is not None else []
+    return transcribe(request, audio, parts, found, split=split)
 
 
 def seconds_of(data: bytes) -> float:
@@ -478,3 +483,76 @@ def test_a_rest_that_the_cloud_cannot_hear_is_heard_by_the_device() -> None:
     assert [segment.text for segment in result.segments] == ["one", "two"]
     assert (result.source, result.decision.code) == ("local", "fallback_local")
     assert result.degraded
+
+
+MANY = replace(SCRIPTED_TRANSCRIBER_FACTS, languages=(), translates=True, word_times=True)
+
+
+def test_a_model_that_can_translate_is_asked_to_and_what_is_in_doubt_leaves_as_that() -> None:
+    transcriber, cloud = ScriptedTranscriber([TWO], facts=MANY), HearingCloud({1: "the rest"})
+    result = run(transcriber, cloud, translate=True)
+    assert [each.translate for each in transcriber.listened] == [True]
+    assert [(each.translate, each.service) for each in cloud.asked] == [(True, "translate")]
+    assert result.text == "the first part the rest"
+
+
+def test_words_that_were_put_into_english_are_not_cut_at_the_pauses_of_the_speech() -> None:
+    apart = [heard("one two", 0.2, 1.0), heard("three four", 3.0, 4.0)]
+    words = (*apart[0].words, *apart[1].words)
+    joined = replace(apart[0], end=4.0, words=words, text="one two three four")
+    transcriber = ScriptedTranscriber([[joined]], facts=MANY)
+    assert len(run(transcriber, HearingCloud(), translate=True).segments) == 1
+    assert len(run(ScriptedTranscriber([[joined]], facts=MANY), HearingCloud()).segments) == 2
+
+
+def test_what_the_device_cannot_translate_leaves_and_private_speech_is_an_honest_error() -> None:
+    transcriber, cloud = ScriptedTranscriber([TWO]), HearingCloud(otherwise="in English")
+    result = run(transcriber, cloud, translate=True)
+    assert (result.source, result.text) == ("cloud", "in English")
+    assert result.decision.code == "handoff_language_unsupported"
+    assert not transcriber.listened
+    with pytest.raises(DoesNotFit, match="cannot translate"):
+        run(transcriber, HearingCloud(), translate=True, private=True)
+
+
+# Two people on a telephone: one speaks while the other is silent.
+CALL = stereo(
+    numpy.concatenate([voice(3.0), silence(5.0), voice(3.0, seed=2)]),
+    numpy.concatenate([silence(4.0), voice(3.0, seed=1), silence(4.0)]),
+)
+TURNS = [[heard("hello", 0.2, 1.0)], [heard("good day", 0.2, 1.0)], [heard("bye", 0.2, 1.0)]]
+
+
+def test_channels_are_heard_one_by_one_in_the_order_of_time() -> None:
+    told: list[Segment] = []
+    transcriber = ScriptedTranscriber(TURNS)
+    result = run(transcriber, HearingCloud(), CALL, split=True, settled=told)
+    assert [(each.speaker, each.text) for each in result.segments] == [
+        ("1", "hello"),
+        ("2", "good day"),
+        ("1", "bye"),
+    ]
+    assert told == list(result.segments)  # a stream adds up to the text
+    assert result.seconds == pytest.approx(11.0, abs=0.1)
+    assert {each.speaker for each in run(transcriber, HearingCloud(), CALL).segments} == {""}
+
+
+def test_a_channel_in_doubt_is_sent_alone() -> None:
+    doubtful = [[heard("hello", 0.2, 1.0)], [heard("mumble", 0.2, 1.0, UNSURE)], TURNS[2]]
+    cloud = HearingCloud(otherwise="good day")
+    result = run(ScriptedTranscriber(doubtful), cloud, CALL, split=True)
+    assert [(each.speaker, each.source) for each in result.segments] == [
+        ("1", "local"),
+        ("2", "cloud"),
+        ("1", "local"),
+    ]
+    (asked,) = cloud.asked
+    (sent,) = asked.messages[0].audio
+    with wave.open(io.BytesIO(sent.data)) as file:
+        sound = numpy.frombuffer(file.readframes(file.getnframes()), "<i2")
+    assert file.getnchannels() == 1 and numpy.abs(sound).max() > 1000
+
+
+def test_a_channel_that_only_the_cloud_hears_keeps_its_speaker() -> None:
+    result = run(ScriptedTranscriber(TURNS), HearingCloud(), CALL, split=True, policy="cloud_only")
+    assert [each.speaker for each in result.segments] == ["1", "2", "1"]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,9 +11,11 @@ import pytest
 
 from edgewise.errors import GenerationFailed, ModelNotFound
 from edgewise.local import faster_whisper
+from edgewise.local.catalogue import TRANSLATOR
 from edgewise.local.faster_whisper import FasterWhisper, open_backend
-from edgewise.local.store import InstalledModel
+from edgewise.local.store import InstalledModel, ModelStore
 from edgewise.speech.words import word_errors
+from tests.conftest import MODELS_DIR
 from tests.recordings import BECKETT_WORDS, sound_of
 from tests.speech.made_voice import silence
 
@@ -69,6 +73,28 @@ def test_a_hint_shows_how_words_are_spelt_and_a_temperature_is_drawn_at(
     assert {each.temperature for each in transcriber.hear(samples)} == {0.0}
     drawn = transcriber.hear(samples, temperature=0.6)
     assert [each.temperature for each in drawn] == pytest.approx([0.6] * len(drawn))
+
+
+def test_a_model_of_english_alone_does_not_pretend_to_translate(
+    default_transcriber: InstalledModel, beckett: Path
+) -> None:
+    unknown = FasterWhisper(replace(default_transcriber, row=None), threads=1)
+    assert unknown.facts().translates  # nobody knows before it is loaded
+    with pytest.raises(GenerationFailed, match="cannot translate"):
+        unknown.hear(sound_of(beckett), translate=True)
+    unknown.close()
+
+
+def test_german_is_put_into_english(tmp_path: Path) -> None:
+    spoken = tmp_path / "de.wav"
+    words = "Guten Morgen. Guten Morgen, meine Freunde."
+    subprocess.run(["espeak-ng", "-v", "de", "-w", str(spoken), words], check=True)
+    model = open_backend(ModelStore(MODELS_DIR).find(TRANSLATOR), threads=1)
+    assert model.facts().translates
+    heard = model.hear(sound_of(spoken), language="de", translate=True)
+    assert "good morning" in " ".join(each.text for each in heard).lower()
+    assert "guten" in " ".join(each.text for each in model.hear(sound_of(spoken))).lower()
+    model.close()
 
 
 def test_words_can_be_left_out(transcriber: FasterWhisper, beckett: Path) -> None:

@@ -12,6 +12,8 @@ from edgewise.errors import ExtraMissing, ModelNotFound
 from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status, heard
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from tests.conftest import MODELS_DIR
+from tests.flows.test_transcribe import CALL as TWO_SPEAKERS
+from tests.flows.test_transcribe import TURNS
 from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.speech.made_voice import silence, voice, wav
@@ -255,3 +257,65 @@ def test_a_deadline_that_the_device_would_miss_sends_the_sound_to_the_cloud(
     answer = ask(served, extra_headers={"x-edgewise-deadline-ms": "3000"})
     assert answer.text == "heard by the cloud"
     assert answer.edgewise["decision"]["code"] == "handoff_deadline"
+
+
+MANY = replace(SCRIPTED_TRANSCRIBER_FACTS, languages=(), translates=True)
+
+
+@pytest.mark.filterwarnings("ignore:deprecated")  # OpenAI's library says so of its own method
+def test_speech_is_translated_at_its_own_door(serving: Serving, cloud: LoopbackCloud) -> None:
+    cloud.always("and the rest")
+    transcriber = ScriptedTranscriber([TWO], facts=MANY)
+    served = serving(transcriber=transcriber)
+    client = served.openai()
+    answer: Any = client.audio.translations.create(model="auto", file=("talk.wav", TALK))
+    assert answer.text == "the first part and the rest"
+    assert [each.translate for each in transcriber.listened] == [True]
+    (seen,) = cloud.requests
+    assert (seen.path, seen.body["model"]) == ("/v1/audio/translations", "whisper-1")
+    verbose: Any = client.audio.translations.create(
+        model="auto", file=("talk.wav", TALK), response_format="verbose_json"
+    )
+    assert (verbose.language, verbose.edgewise["language"]) == ("english", "en")
+    subtitles: Any = client.audio.translations.create(
+        model="auto", file=("talk.wav", TALK), response_format="srt"
+    )
+    assert "the first part" in subtitles
+
+
+@pytest.mark.filterwarnings("ignore:deprecated")
+def test_a_private_translation_stays_and_one_that_cannot_be_made_here_is_an_error(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    private = {"x-edgewise-privacy": "private"}
+    able = serving(transcriber=ScriptedTranscriber([TWO], facts=MANY)).openai()
+    kept: Any = able.audio.translations.create(
+        model="auto", file=("talk.wav", TALK), extra_headers=private
+    )
+    assert kept.text == "the first part mumble mumble"
+    unable = serving(transcriber=ScriptedTranscriber([TWO])).openai()
+    with pytest.raises(openai.BadRequestError, match="cannot translate"):
+        unable.audio.translations.create(
+            model="auto", file=("talk.wav", TALK), extra_headers=private
+        )
+    assert not cloud.requests
+
+
+def test_channels_are_speakers(serving: Serving) -> None:
+    served = serving(transcriber=ScriptedTranscriber(TURNS))
+    call, split = ("call.wav", TWO_SPEAKERS), {"channels": "split"}
+    verbose = ask(served, file=call, response_format="verbose_json", extra_body=split)
+    assert [(each.speaker, each.text) for each in verbose.segments] == [
+        ("1", "hello"),
+        ("2", "good day"),
+        ("1", "bye"),
+    ]
+    text = serving(transcriber=ScriptedTranscriber(TURNS))
+    assert ask(text, file=call, response_format="text", extra_body=split).startswith("1: hello\n2:")
+    voices = serving(transcriber=ScriptedTranscriber(TURNS))
+    assert "<v 2>good day" in ask(voices, file=call, response_format="vtt", extra_body=split)
+    streamed = serving(transcriber=ScriptedTranscriber(TURNS))
+    events = list(ask(streamed, file=call, stream=True, extra_body=split))
+    assert "".join(event.delta for event in events[:-1]) == events[-1].text
+    with pytest.raises(openai.BadRequestError, match="channels"):
+        ask(served, extra_body={"channels": "three"})

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from rich.live import Live
@@ -32,10 +32,11 @@ from edgewise.cloud.providers import PROVIDERS
 from edgewise.engine import Engine
 from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.flows.listen import HURRY_S, LiveTranscriber
+from edgewise.local.catalogue import TRANSLATOR, row_named
 from edgewise.settings import Settings
 from edgewise.speech.audio import CHUNK_S, RATE, open_microphone, open_sound
-from edgewise.speech.words import as_srt, as_vtt, written
-from edgewise.types.messages import Word
+from edgewise.speech.words import as_srt, as_vtt, named, written
+from edgewise.types.messages import Channels, Word
 from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript
 
 PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by the cloud"}
@@ -43,7 +44,7 @@ PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by th
 _PREFIXES = {"AIza": "gemini", "sk-ant-": "anthropic", "gsk_": "groq", "sk-": "openai"}
 
 WRITERS: dict[str, Callable[[Transcript], str]] = {
-    "text": lambda transcript: "".join(f"{each.text}\n" for each in transcript.segments),
+    "text": lambda transcript: "".join(f"{named(each)}\n" for each in transcript.segments),
     "srt": lambda transcript: as_srt(transcript.segments),
     "vtt": lambda transcript: as_vtt(transcript.segments),
     "json": lambda transcript: json_text(transcript.to_dict()) + "\n",
@@ -56,6 +57,9 @@ ENDINGS = {"text": "txt", "srt": "srt", "vtt": "vtt", "json": "json"}
 @options.speech_routing
 @options.language
 @options.hint
+@click.option("--channels", type=click.Choice(get_args(Channels)), default="mixed",
+              help="split: each channel of a recorded call is a speaker of its own.")  # fmt: skip
+@click.option("--translate", is_flag=True, help="Write it in English, whatever is spoken.")
 @click.option(
     "--format",
     "-f",
@@ -99,6 +103,7 @@ def transcribe(
     \b
     edgewise transcribe meeting.mp3
     edgewise transcribe --local --format srt --output subtitles *.wav
+    edgewise transcribe --translate interview.de.mp3
     edgewise transcribe --cloud-key openai=KEY --threshold 0.8 --why interview.m4a
     """
     folder = Path(output) if output else None
@@ -138,10 +143,14 @@ def transcribe(
 
 
 def split_for_transcriber(given: dict[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Like options.split; --model is the transcriber."""
+    """Like options.split; --model is the transcriber, and --translate wants one that can."""
     model = given.pop("model")
     settings, request = options.split(given | {"model": None})
-    return settings.with_changes(speech_model=model) if model else settings, request
+    settings = settings.with_changes(speech_model=model) if model else settings
+    row = row_named(settings.speech_model)
+    if request.get("translate") and row is not None and not row.translates:
+        settings = settings.with_changes(speech_model=TRANSLATOR)
+    return settings, request
 
 
 def with_key(settings: Settings, text: str) -> Settings:

@@ -50,11 +50,17 @@ from edgewise.types.replies import Finish, FinishReason, Vectors
 
 # Without this word a chat model invents something to say; with it, it says the word.
 NO_SPEECH = "[no speech]"
+_ELSE = (
+    "correct, describe or answer them, and do not name the speakers. Where a word cannot be made "
+    f"out, write what it most likely is. If nobody speaks, write only {NO_SPEECH}"
+)
 INSTRUCTION = (
     "Transcribe the speech in this recording verbatim. Write only the words that are spoken, "
-    "in the language they are spoken in, with punctuation. Do not translate, correct, describe "
-    "or answer them, and do not name the speakers. Where a word cannot be made out, write what "
-    f"it most likely is. If nobody speaks, write only {NO_SPEECH}"
+    f"in the language they are spoken in, with punctuation. Do not translate, {_ELSE}"
+)
+TRANSLATING = (
+    "Translate the speech in this recording into English. Write only the English for the words "
+    f"that are spoken, with punctuation. Do not {_ELSE}"
 )
 _FINISH: dict[str, FinishReason] = {
     "MAX_TOKENS": "length",
@@ -350,13 +356,13 @@ def _speech_payload(request: Request, provider: str) -> dict[str, Any]:
     }
     return {
         "contents": [{"role": "user", "parts": parts}],
-        "systemInstruction": _instruction(INSTRUCTION),
+        "systemInstruction": _instruction(TRANSLATING if request.translate else INSTRUCTION),
         "generationConfig": config,
     }
 
 
 def _task(request: Request) -> str:
-    lines = ["Transcribe this recording."]
+    lines = [f"{'Translate' if request.translate else 'Transcribe'} this recording."]
     if request.language:
         lines.append(f"The language is {request.language}.")
     if request.hint:

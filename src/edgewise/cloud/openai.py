@@ -115,6 +115,10 @@ class OpenAIProvider(WireProvider):
             yield from self._chat(request, wire_id)
             return
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
+        if request.translate:
+            with self._wire.attempt(wire_id, request.via), mapped(config.name, config.key):
+                yield from self._translate(request, headers)
+            return
         with self._wire.attempt(wire_id, request.via), _mapped(config):
             if request.task == "transcribe":
                 yield from _transcribe(client, request, config, row, headers)
@@ -122,7 +126,7 @@ class OpenAIProvider(WireProvider):
                 yield from _embed(client, request, config, headers)
 
     def _chat(self, request: Request, wire_id: str) -> Iterator[Chunk]:
-        config, client, original = self._config, self._client, request.original
+        config, original = self._config, request.original
         if original is None:
             body = payload(request, config.model, self._row)
             post = Post(path="/chat/completions", body=body)
@@ -138,11 +142,34 @@ class OpenAIProvider(WireProvider):
             prefix = f"call_{wire_id}"
             return ChatBuilder(config.name, current, prefix, raw=post.raw, hide_usage=hide_usage)
 
-        # The SDK keeps its key apart from its other headers.
-        sdk = {**client.default_headers, "Authorization": f"Bearer {client.api_key}"}
-        usual = {name: value for name, value in sdk.items() if isinstance(value, str)}
-        post = replace(post, headers={**post.headers, **usual})
+        post = replace(post, headers={**post.headers, **self._usual_headers})
         yield from exchange(self._wire, config, post, request, wire_id, answer)
+
+    @property
+    def _usual_headers(self) -> dict[str, str]:
+        """The SDK keeps its key apart from its other headers."""
+        sdk = {**self._client.default_headers, "Authorization": f"Bearer {self._client.api_key}"}
+        return {name: value for name, value in sdk.items() if isinstance(value, str)}
+
+    def _translate(self, request: Request, headers: Mapping[str, str]) -> Iterator[Chunk]:
+        """Not by the SDK, which warns its users that this endpoint will go."""
+        config, form = self._config, _speech_payload(request, self._config, self._row)
+        sent = {**self._usual_headers, **headers}
+        sent = {name: text for name, text in sent.items() if name.lower() != "content-type"}
+        response = self._wire.client.post(
+            self._wire.base_url.rstrip("/") + "/audio/translations",
+            files={"file": form.pop("file")},
+            data={name: str(value) for name, value in form.items()},
+            headers=sent,
+        )
+        if not response.is_success:
+            raise refused(config.name, response, key=config.key)
+        with reading(config.name):
+            text = response.json()["text"]
+            if not isinstance(text, str):
+                raise TypeError("its text is not text")
+        yield text
+        yield estimated_finish(request, "stop", len(text))
 
     def check_key(self) -> None:
         with _mapped(self._config), reading(self._config.name):
@@ -571,7 +598,9 @@ def _speech_payload(request: Request, config: ProviderConfig, row: Provider) -> 
         "model": config.model,
     }
     language = request.language or row.any_language
-    if language and row.traits(config.model).languages:
+    if request.translate:
+        pass  # that endpoint takes no language
+    elif language and row.traits(config.model).languages:
         form["languages"] = [language]
     elif language:
         form["language"] = language

@@ -35,7 +35,7 @@ from edgewise.cloud.conversation import (
 )
 from edgewise.cloud.provider import Prices, ProviderConfig, Rates
 from edgewise.errors import SettingsError
-from edgewise.types.messages import Original, Request, Task, WireName
+from edgewise.types.messages import Original, Request, Service, WireName
 from edgewise.types.replies import Attempt, Finish
 from edgewise.types.tables import Table, read_row
 
@@ -88,6 +88,7 @@ class Provider:
     most_output       the longest answer in tokens, where one must be named; 0: not known
     models            the first matching prefix counts
     speech_model      for transcription; "": it has none
+    translation_model  for speech that is to become English; "": it has none
     embedding_model   for embeddings; "": it has none
     decisions         its wire for decisions; "": it has none, and its chat model is asked
     decision_model    for that wire; "": the default model
@@ -121,6 +122,7 @@ class Provider:
     most_output: int = 0
     models: tuple[ModelTraits, ...] = ()
     speech_model: str = ""
+    translation_model: str = ""
     embedding_model: str = ""
     decisions: DecisionWire = ""
     decision_model: str = ""
@@ -146,14 +148,18 @@ class Provider:
             return False
         return wire == "chat" or (wire == "responses" and self.responses)
 
-    def model_for(self, task: Task) -> str:
+    def model_for(self, task: Service) -> str:
         """The model for a task unless the user names one; "" if there is none."""
-        special = {"transcribe": self.speech_model, "embed": self.embedding_model}
+        special = {
+            "transcribe": self.speech_model,
+            "translate": self.translation_model,
+            "embed": self.embedding_model,
+        }
         if task == "decide" and self.decisions:
             return self.decision_model or self.default_model
         return special.get(task, self.default_model)
 
-    def protocol_for(self, task: Task) -> str:
+    def protocol_for(self, task: Service) -> str:
         """What it is asked in; "" if it cannot do the task."""
         if task == "decide":
             return self.decisions or self.protocol
@@ -195,6 +201,7 @@ def custom_row(
     needs_key: bool | None = None,
     description: str = "",
     speech_model: str = "",
+    translation_model: str = "",
     embedding_model: str = "",
     decisions: DecisionWire = "",
     decision_model: str = "",
@@ -220,6 +227,7 @@ def custom_row(
         needs_key=keyed,
         free=is_loopback(base_url) and not keyed,
         speech_model=speech_model,
+        translation_model=translation_model,
         embedding_model=embedding_model,
         decisions=decisions,
         decision_model=decision_model,

@@ -8,6 +8,7 @@ take no more memory than minutes.
 
 from __future__ import annotations
 
+import heapq
 import math
 import queue
 import re
@@ -47,6 +48,7 @@ from edgewise.speech.audio import (
     Unvoiced,
     as_wav,
     cut_into_chunks,
+    open_channels,
     open_sound,
 )
 from edgewise.speech.words import (
@@ -229,21 +231,30 @@ class TranscribeNeeds:
 
 
 def transcribe(
-    request: Request, audio: AudioLike, parts: TranscribeNeeds, attempts: list[Attempt]
+    request: Request,
+    audio: AudioLike,
+    parts: TranscribeNeeds,
+    attempts: list[Attempt],
+    *,
+    split: bool = False,
 ) -> Transcript:
-    """Everything that is said in a file."""
-    with open_sound(audio) as sound:
-        flow = Transcribing(request, parts, attempts, sound)
+    """Everything that is said in a file. `split`: each channel of it is a speaker of its own."""
+    with open_channels(audio) if split else open_sound(audio) as sound:
+        sounds = [sound] if isinstance(sound, Sound) else sound
+        flow = Transcribing(request, parts, attempts, sounds, split=split)
         try:
             run(flow)
         finally:
             flow.corrections.stop()
             flow.draft.end_local()
         flow.conclude()
-        heard = flow.hearing
-        language = request.language or (heard.language or heard.detected if heard else "")
+        found = [heard.language or heard.detected for heard in flow.hearings]
+        language = request.language or next(filter(None, found), "")
         return flow.draft.transcript(
-            seconds=sound.read_seconds, codes=sound.codes, language=language, now=parts.clock()
+            seconds=max(each.read_seconds for each in sounds),
+            codes=tuple(dict.fromkeys(code for each in sounds for code in each.codes)),
+            language=language,
+            now=parts.clock(),
         )
 
 
@@ -261,6 +272,8 @@ def look_at_device(
     if request.language and facts.languages and request.language not in facts.languages:
         reason = f"{facts.model} knows {', '.join(facts.languages)}, not {request.language!r}"
         return None, Misfit("language_unsupported", reason)
+    if request.translate and not facts.translates:
+        return None, Misfit("language_unsupported", f"{facts.model} cannot translate")
     return found, None
 
 
@@ -271,9 +284,16 @@ class Transcribing(Flow):
     plan: Plan
 
     def __init__(
-        self, request: Request, parts: TranscribeNeeds, attempts: list[Attempt], sound: Sound
+        self,
+        request: Request,
+        parts: TranscribeNeeds,
+        attempts: list[Attempt],
+        sounds: Sequence[Sound],
+        *,
+        split: bool,
     ) -> None:
-        self.parts, self.sound = parts, sound
+        self.parts, self.sounds, self.split = parts, sounds, split
+        self.seconds = sum(sound.seconds for sound in sounds)
         self.cloud, self.policy, self.clock = parts.cloud, parts.policy, parts.clock
         transcriber, self.misfit = look_at_device(request, parts.transcriber)
         calibration = parts.calibration(transcriber)
@@ -281,7 +301,7 @@ class Transcribing(Flow):
         if transcriber is not None and request.handoff == "automatic":
             # Otherwise every segment says that it is in doubt.
             facts = transcriber.facts()
-            late = find_late_hearing(request, sound.seconds, facts.real_time_factor, facts.wait_s)
+            late = find_late_hearing(request, self.seconds, facts.real_time_factor, facts.wait_s)
             busy = find_queue(request, facts.wait_s, self.cloud.closed(request))
             self.misfit = self.misfit or late or objective.misfit or busy
         self.draft = TranscriptDraft(
@@ -295,13 +315,13 @@ class Transcribing(Flow):
         )
         self.corrections = Corrections(parts.cloud, request, attempts, patience_s=None)
         self.numbers = 0
-        self.unvoiced = Unvoiced()
+        self.unvoiced = [Unvoiced() for _ in sounds]
         self.told: set[int] = set()  # segments reported as final
         # Chunks sent to the cloud whole, by the id of their future segment.
         self.whole: dict[int, Chunk] = {}
-        self.hearing: Hearing | None = None  # None if only the cloud transcribes
-        if transcriber is not None:
-            self.hearing = Hearing(
+        # One for each sound; none if only the cloud transcribes.
+        self.hearings = [
+            Hearing(
                 transcriber,
                 calibration,
                 self.number,
@@ -309,6 +329,9 @@ class Transcribing(Flow):
                 self.draft.dropped,
                 guide_of(request),
             )
+            for _ in sounds
+            if transcriber is not None
+        ]
 
     @property
     def may_ask(self) -> bool:
@@ -367,25 +390,36 @@ class Transcribing(Flow):
         """Done by `conclude`, when every correction has arrived or failed."""
 
     def _read(self, longest_s: float, hear: Callable[[Chunk], None]) -> None:
-        for chunk in cut_into_chunks(self._blocks(), longest_s=longest_s):
+        cut = [self._chunks(channel, longest_s) for channel in range(len(self.sounds))]
+        for chunk in heapq.merge(*cut, key=lambda chunk: chunk.start):
             self.draft.speech_seconds += chunk.seconds
-            self.unvoiced.voiced(chunk.start, chunk.start + chunk.seconds)
+            self.unvoiced[chunk.channel].voiced(chunk.start, chunk.start + chunk.seconds)
             hear(chunk)
             outstanding = self.corrections.outstanding_ids()
             self._take(self.corrections.arrived())
-            self._tell(outstanding)
+            # Another channel's next chunk may begin before the end of this one.
+            self._tell(outstanding, before=chunk.start if len(cut) > 1 else math.inf)
         self._take(self.corrections.wait())
         self._tell(outstanding=())
-        for start, end in self.unvoiced.stretches():
-            self.draft.dropped.append(
-                Segment(id=self.number(), start=start, end=end, text="", codes=("no_voice",))
-            )
+        for channel, unvoiced in enumerate(self.unvoiced):
+            for start, end in unvoiced.stretches():
+                codes, number = ("no_voice",), self.number()
+                dropped = Segment(id=number, start=start, end=end, text="", codes=codes)
+                self.draft.dropped.append(self._spoken_by(dropped, channel))
 
-    def _blocks(self) -> Iterator[Samples]:
-        for block in self.sound.blocks():
-            self.unvoiced.read(block)
+    def _chunks(self, channel: int, longest_s: float) -> Iterator[Chunk]:
+        for chunk in cut_into_chunks(self._blocks(channel), longest_s=longest_s):
+            yield replace(chunk, channel=channel)
+
+    def _blocks(self, channel: int) -> Iterator[Samples]:
+        sound = self.sounds[channel]
+        for block in sound.blocks():
+            self.unvoiced[channel].read(block)
             yield block
-            self.parts.progress(self.sound.read_seconds, self.sound.seconds)
+            self.parts.progress(max(each.read_seconds for each in self.sounds), sound.seconds)
+
+    def _spoken_by(self, segment: Segment, channel: int) -> Segment:
+        return replace(segment, speaker=str(channel + 1)) if self.split else segment
 
     def _on_device(self, chunk: Chunk) -> None:
         if self.may_ask and (late := self._lateness(chunk)) is not None:
@@ -413,14 +447,14 @@ class Transcribing(Flow):
         Asked before every chunk: a file may be the first that this device hears.
         """
         assert self.draft.transcriber is not None, "a plan that starts on the device has one"
-        left_s = max(chunk.seconds, self.sound.seconds - chunk.start)
+        left_s = max(chunk.seconds, self.seconds - len(self.sounds) * chunk.start)
         factor = self.draft.transcriber.facts().real_time_factor
         return find_late_hearing(self.request, left_s, factor, self.clock() - self.draft.started)
 
     def _hear(self, chunk: Chunk) -> list[Segment]:
-        assert self.hearing is not None, "a plan that uses the device has one"
         with self.draft.listening(self.clock):
-            return self.hearing.hear(chunk)
+            found = self.hearings[chunk.channel].hear(chunk)
+        return [self._spoken_by(segment, chunk.channel) for segment in found]
 
     def _in_cloud(self, chunk: Chunk) -> None:
         number = self.number()
@@ -442,12 +476,12 @@ class Transcribing(Flow):
             else:
                 self.draft.correct(correction.segment, correction.text)
 
-    def _tell(self, outstanding: Sequence[int]) -> None:
+    def _tell(self, outstanding: Sequence[int], before: float = math.inf) -> None:
         """Report the segments as final that come before everything still at the cloud."""
         segments = self.draft.segments
         waiting = [segments[number].start for number in outstanding if number in segments]
         waiting += [chunk.start for chunk in self.whole.values()]
-        first = min(waiting, default=math.inf)
+        first = min([before, *waiting])
         for segment in sorted(segments.values(), key=lambda each: (each.start, each.id)):
             if segment.id not in self.told and segment.start < first:
                 self.told.add(segment.id)
@@ -458,7 +492,7 @@ class Transcribing(Flow):
         if correction.error is None:
             if correction.text:
                 end = chunk.start + chunk.seconds
-                draft.segments[correction.segment] = Segment(
+                whole = Segment(
                     id=correction.segment,
                     start=chunk.start,
                     end=end,
@@ -467,9 +501,10 @@ class Transcribing(Flow):
                     source="cloud",
                     language=self.request.language,
                 )
+                draft.segments[correction.segment] = self._spoken_by(whole, chunk.channel)
             return
         draft.failure = draft.failure or correction.error
-        if self.plan.local_backup and self.hearing is not None:
+        if self.plan.local_backup and self.hearings:
             draft.add(self._hear(chunk))
         elif self.plan.first == "local":  # neither side transcribed this chunk
             raise DoesNotFit(f"{draft.reason}; and the cloud failed: {correction.error}")
@@ -535,6 +570,7 @@ class TranscriptDraft(Draft):
             self.failed(number, CloudMalformed("the cloud repeats itself"))
             return
         near = [self.segments[n] for n in (number - 1, number + 1) if n in self.segments]
+        near = [each for each in near if each.speaker == before.speaker]
         segment = corrected(before, without_neighbours(text, before, near))
         self.segments[number] = segment
         if not segment.text:
@@ -674,7 +710,7 @@ class Hearing:
         with guarded(facts.model):
             said = self.transcriber.hear(chunk.samples, language=self.language, **self.guide)
         heard = [moved(each, chunk) for each in said]
-        if facts.word_times:
+        if facts.word_times and not self.guide.get("translate"):  # words in another order
             heard = into_utterances(heard, chunk.speaking)
         for each in heard:
             self.detected = self.detected or each.language
@@ -722,6 +758,8 @@ def guide_of(request: Request) -> Guide:
         guide["hint"] = request.hint
     if request.temperature:
         guide["temperature"] = request.temperature
+    if request.translate:
+        guide["translate"] = True
     return guide
 
 

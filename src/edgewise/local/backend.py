@@ -80,6 +80,7 @@ class DeviceFacts:
     ahead: int = 0  # further requests that it accepts, so that no slot is idle
     languages: tuple[str, ...] = ()  # of a speech or embedding model; empty: many
     chunk_s: float = LONGEST_CHUNK_S  # the longest sound that suits a speech model
+    translates: bool = False  # a speech model that can write English words of other languages
     word_times: bool = True  # False: a speech model only guesses when each word was said
     evidence: bool = True  # False: its tokens come without log-probabilities
     rates: bool = False  # says with the end of an answer how sure it is: `Finish.confidence`
@@ -202,6 +203,7 @@ class Guide(TypedDict, total=False):
 
     hint: str
     temperature: float
+    translate: bool
 
 
 class SpeechBackend(Protocol):
@@ -219,13 +221,15 @@ class SpeechBackend(Protocol):
         words: bool = True,
         hint: str = "",
         temperature: float = 0.0,
+        translate: bool = False,
     ) -> list[Heard]:
         """What is said in mono sound at SPEECH_RATE, at most LONGEST_CHUNK_S long; in order.
 
         Times are in seconds from the first sample. If `language` is empty, a multilingual model
         detects it and says it in each `Heard`. `words=False` saves computing word times. `hint`
         shows how words are spelt, and `temperature` above 0 asks for randomness. Both are given
-        only if the user asks for them, and a model that cannot use them ignores them.
+        only if the user asks for them, and a model that cannot use them ignores them. `translate`
+        asks for English words; it is given only to a model whose facts say `translates`.
         Thread-safe: calls wait for each other.
         Raises GenerationFailed if the runtime fails.
         """

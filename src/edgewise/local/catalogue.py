@@ -27,6 +27,7 @@ Kind = Literal["text", "speech", "embedding", "vision"]
 SMALLEST_MODEL = "smollm2-135m-instruct"
 FUNCTION_MODEL = "edgewise-caller"
 DEFAULT_SPEECH_MODEL = "whisper-tiny.en"
+TRANSLATOR = "whisper-base"  # where the speech model cannot translate
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 REFERENCE_EMBEDDER = "all-minilm-l6-v2-fp32"
 OBJECT_FINDER = "ssd-mobilenet-v3-coco"
@@ -111,6 +112,7 @@ class ModelRow:
     free_memory     bytes that should be free before this rung is proposed
     free_disk       the same for the disk
     languages       of a speech or embedding model; empty: many
+    translates      a speech model that can write English words of other languages
     dimensions      of an embedding model's vectors
     """
 
@@ -143,6 +145,7 @@ class ModelRow:
     free_memory: int = 0
     free_disk: int = 0
     languages: tuple[str, ...] = ()
+    translates: bool = False
     dimensions: int = 0
 
     @property

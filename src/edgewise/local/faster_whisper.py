@@ -49,6 +49,7 @@ class FasterWhisper(LazyTranscriber[Any]):
                 quantisation=model.quantisation,
                 context_tokens=model.row.context_tokens if model.row else 448,
                 languages=model.row.languages if model.row else (),
+                translates=model.row is None or model.row.translates,
             )
         )
         self._folder = model.path.parent
@@ -62,18 +63,22 @@ class FasterWhisper(LazyTranscriber[Any]):
         words: bool = True,
         hint: str = "",
         temperature: float = 0.0,
+        translate: bool = False,
     ) -> list[Heard]:
+        asked = {"hint": hint, "temperature": temperature, "translate": translate}
         with self._lock:
             model = self._loaded()
+            if translate and not model.model.is_multilingual:  # a folder of the user's own
+                raise self._broke_off(ValueError("it knows English only and cannot translate"))
             import ctranslate2  # noqa: PLC0415  # installed with what was just loaded
 
             started = time.perf_counter()
             ctranslate2.set_random_seed(SEED)  # or a later try would depend on earlier ones
             try:
-                found, info = self._transcribe(model, samples, language, words, hint, temperature)
+                found, info = self._transcribe(model, samples, language, words, **asked)
                 heard = [_heard(segment, info.language) for segment in found]
                 for other in () if language else other_languages(info):
-                    found, _ = self._transcribe(model, samples, other, words, hint, temperature)
+                    found, _ = self._transcribe(model, samples, other, words, **asked)
                     again = [_heard(segment, other) for segment in found]
                     heard = max(heard, again, key=_likeliness)
             except (RuntimeError, ValueError) as error:
@@ -87,11 +92,14 @@ class FasterWhisper(LazyTranscriber[Any]):
         samples: Samples,
         language: str,
         words: bool,
+        *,
         hint: str,
         temperature: float,
+        translate: bool,
     ) -> Any:
         return model.transcribe(
             samples,
+            task="translate" if translate else "transcribe",
             language=language or None,
             beam_size=1,
             best_of=1,

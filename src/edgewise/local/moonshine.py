@@ -59,6 +59,7 @@ class Moonshine(LazyTranscriber["_Parts"]):
         words: bool = True,
         hint: str = "",
         temperature: float = 0.0,
+        translate: bool = False,
     ) -> list[Heard]:
         """Greedy, and without a hint: the model takes no prompt."""
         if len(samples) < LEAST_SAMPLES:

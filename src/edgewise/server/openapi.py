@@ -445,6 +445,15 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             kind=form,
             other=(EVENTS, "text/plain"),
         ),
+        ("post", "/v1/audio/translations"): asking(
+            "translate",
+            "What is said in a sound file, in English",
+            TranscriptionForm,
+            Transcription,
+            VerboseTranscription,
+            kind=form,
+            other=(EVENTS, "text/plain"),
+        ),
         ("get", "/v1/models"): looking("models", "The names a request may use", shape(ModelList)),
         ("get", "/v1/models/{model}"): looking(
             "model", "One of those names", shape(ModelEntry), (*READ, "404"), model=WORD

@@ -1,4 +1,4 @@
-"""`/v1/audio/transcriptions`: what is said in a sound file, in each of OpenAI's shapes."""
+"""`/v1/audio/transcriptions` and `translations`: what a sound file says, in OpenAI's shapes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ from edgewise.server.wire import (
     to_json,
     whole,
 )
-from edgewise.speech.words import as_srt, as_vtt
-from edgewise.types.messages import Audio, SpeechOptions, Word
+from edgewise.speech.words import as_srt, as_vtt, named
+from edgewise.types.messages import Audio, Channels, SpeechOptions, Word
 from edgewise.types.replies import Place
 from edgewise.types.transcripts import Segment, Transcript
 
@@ -105,6 +105,11 @@ class TranscriptionForm(Model):
     include: Annotated[Many[Literal["logprobs"]], Field(alias="include[]")] = Field(
         default_factory=list
     )
+    channels: Annotated[
+        Channels,
+        BeforeValidator(lambda value: value or "mixed"),
+        Field(description="split: each channel is a speaker of its own"),
+    ] = "mixed"
     stream: Annotated[
         bool,
         BeforeValidator(_truth),
@@ -131,6 +136,7 @@ class VerboseSegment(TypedDict):
     avg_logprob: float | None
     compression_ratio: float | None
     no_speech_prob: float | None
+    speaker: NotRequired[str]
 
 
 class Duration(TypedDict):
@@ -148,6 +154,7 @@ class SegmentReport(TypedDict):
     corrected: bool
     codes: list[str]
     error: str
+    speaker: str
 
 
 class SpeechReport(Report):
@@ -167,7 +174,7 @@ class Transcription(TypedDict):
 
 
 class VerboseTranscription(TypedDict):
-    task: Literal["transcribe"]
+    task: Literal["transcribe", "translate"]
     language: str
     duration: Amount
     text: str
@@ -199,11 +206,20 @@ class AudioRequest:
 
 
 def transcriptions(state: ServerState, incoming: Incoming) -> Work:
+    return _served(state, incoming, translate=False)
+
+
+def translations(state: ServerState, incoming: Incoming) -> Work:
+    return _served(state, incoming, translate=True)
+
+
+def _served(state: ServerState, incoming: Incoming, *, translate: bool) -> Work:
     """The whole of one request, on its own thread."""
-    served = Served(endpoint="audio.transcriptions", client=incoming.client.name)
+    name = "audio.translations" if translate else "audio.transcriptions"
+    served = Served(endpoint=name, client=incoming.client.name)
 
     def work() -> Work:
-        asked = _read(state, incoming)
+        asked = _read(state, incoming, translate)
         served.model, served.stream = asked.model[:80], asked.stream
         if asked.stream:
             streamed = _streamed(state, incoming, asked, served)
@@ -218,7 +234,7 @@ def _error_event(fault: Fault) -> Iterator[bytes]:
     yield sse({"type": "error", **openai_error(fault)})
 
 
-def _read(state: ServerState, incoming: Incoming) -> AudioRequest:
+def _read(state: ServerState, incoming: Incoming, translate: bool) -> AudioRequest:
     form = parse_form(incoming.headers.get("content-type", ""), incoming.body)
     audio = form.files.get("file")
     if audio is None:
@@ -229,8 +245,11 @@ def _read(state: ServerState, incoming: Incoming) -> AudioRequest:
     values |= {f"{name}[]": list(form.listed(name)) for name in LISTS}
     given = read_model(TranscriptionForm, values | {"file": audio})
     metadata = form.inner("metadata")
-    options = routed_options(state, incoming, given.model, metadata, state.engine.parts.transcriber)
+    parts = state.engine.parts
+    device = parts.translator if translate else parts.transcriber
+    options = routed_options(state, incoming, given.model, metadata, device)
     guide: dict[str, Any] = {"language": given.language, "hint": given.prompt}
+    guide |= {"translate": translate, "channels": given.channels}
     if given.temperature is not None:
         guide["temperature"] = given.temperature
     times = given.timestamp_granularities
@@ -274,8 +293,11 @@ def _whole(state: ServerState, incoming: Incoming, asked: AudioRequest, served: 
     heard = _hear(state, incoming, asked, lambda _: None)
     _note(served, heard)
     if asked.style in ("json", "verbose_json"):
-        write = verbose_body if asked.style == "verbose_json" else json_body
-        kind, body = JSON, to_json(write(heard, asked.wanted))
+        if asked.style == "verbose_json":
+            written: Any = verbose_body(heard, asked.wanted, translate=asked.options["translate"])
+        else:
+            written = json_body(heard, asked.wanted)
+        kind, body = JSON, to_json(written)
     else:
         kind, body = TEXT, plain_body(heard, asked.style).encode()
     yield whole(200, kind | report_headers(heard), body)
@@ -330,10 +352,13 @@ def json_body(heard: Transcript, wanted: WantedDetails) -> Transcription:
     return body
 
 
-def verbose_body(heard: Transcript, wanted: WantedDetails) -> VerboseTranscription:
+def verbose_body(
+    heard: Transcript, wanted: WantedDetails, *, translate: bool = False
+) -> VerboseTranscription:
+    """The language is that of the text; the `edgewise` object has the one that was spoken."""
     body: VerboseTranscription = {
-        "task": "transcribe",
-        "language": heard.language,
+        "task": "translate" if translate else "transcribe",
+        "language": "english" if translate else heard.language,
         "duration": heard.seconds,
         "text": heard.text,
         "usage": usage(heard),
@@ -351,7 +376,11 @@ def verbose_body(heard: Transcript, wanted: WantedDetails) -> VerboseTranscripti
 def plain_body(heard: Transcript, style: str) -> str:
     if style == "srt":
         return as_srt(heard.segments)
-    return as_vtt(heard.segments) if style == "vtt" else f"{heard.text}\n"
+    if style == "vtt":
+        return as_vtt(heard.segments)
+    if any(segment.speaker for segment in heard.segments):
+        return "".join(f"{named(segment)}\n" for segment in heard.segments)
+    return f"{heard.text}\n"
 
 
 def delta_event(segment: Segment, wanted: WantedDetails, *, first: bool) -> dict[str, Any]:
@@ -394,6 +423,7 @@ def segment_report(segment: Segment) -> SegmentReport:
         "corrected": segment.replaced is not None,
         "codes": list(segment.codes),
         "error": segment.error,
+        "speaker": segment.speaker,
     }
 
 
@@ -404,7 +434,7 @@ def usage(heard: Transcript) -> Duration:
 def _segment(segment: Segment) -> VerboseSegment:
     """Evidence is the device's; where the cloud's words stand there is none about them."""
     evidence = segment.features if segment.source == "local" else {}
-    return {
+    written: VerboseSegment = {
         "id": segment.id,
         "seek": round(100 * segment.start),
         "start": segment.start,
@@ -416,6 +446,9 @@ def _segment(segment: Segment) -> VerboseSegment:
         "compression_ratio": evidence.get("compression"),
         "no_speech_prob": evidence.get("no_speech"),
     }
+    if segment.speaker:
+        written["speaker"] = segment.speaker
+    return written
 
 
 def _logprobs(words: Sequence[Word]) -> list[NamedLogprob]:

@@ -9,7 +9,7 @@ import queue
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -59,6 +59,7 @@ BLOCK_S = 4.0  # of sound decoded at a time
 # is only guessed from its beginning.
 LOST_S, LOST_SHARE, LOST_GUESS = 1.0, 0.02, 0.1
 SAMPLE_BYTES = 2
+MOST_CHANNELS = 8  # that are heard one by one
 LOWEST_RATE, HIGHEST_RATE = 4_000, 384_000
 
 
@@ -72,13 +73,20 @@ def what_it_points_with(head: bytes) -> str:
 
 
 class Sound:
-    """One open file. `seconds` is its stated length; 0 if it states none."""
+    """One open file. `seconds` is its stated length; 0 if it states none.
 
-    def __init__(self, container: Any, name: str, *, shorter: bool = False) -> None:
+    All `channels` become one, or only the one numbered `channel` is read.
+    """
+
+    def __init__(
+        self, container: Any, name: str, *, shorter: bool = False, channel: int | None = None
+    ) -> None:
         self._shorter = shorter
+        self._channel = channel
         self._container = container
         self._stream = container.streams.audio[0]
         self._name = name
+        self.channels = int(self._stream.codec_context.channels)
         self.seconds = _declared_seconds(container, self._stream)
         self.read_seconds = 0.0
         self.damaged = False
@@ -116,19 +124,20 @@ class Sound:
     def _resampled(self) -> Iterator[Samples]:
         import av  # noqa: PLC0415  # speech is an extra
 
-        resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+        layout, channel = "mono" if self._channel is None else None, self._channel or 0
+        resampler = av.AudioResampler(format="fltp", layout=layout, rate=RATE)
         for frame in self._frames():
             self._check_rate(frame.sample_rate)
             frame.pts = None  # gaps in the numbering are not gaps in the sound
             try:
                 for part in resampler.resample(frame):
-                    yield _samples(part)
-            except (av.FFmpegError, ValueError):
+                    yield part.to_ndarray()[channel]
+            except (av.FFmpegError, ValueError, IndexError):
                 # The layout changed: the rest needs a new resampler.
                 self.damaged = True
-                resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+                resampler = av.AudioResampler(format="fltp", layout=layout, rate=RATE)
         for part in resampler.resample(None):
-            yield _samples(part)
+            yield part.to_ndarray()[channel]
 
     def _check_rate(self, rate: int) -> None:
         """At a sample per second, a frame of 8 KB would become a day of sound: 5 GB."""
@@ -155,13 +164,23 @@ class Sound:
                 return
 
 
-def _samples(frame: Any) -> Samples:
-    samples: Samples = frame.to_ndarray().reshape(-1)
-    return samples
+@contextmanager
+def open_channels(audio: AudioLike) -> Iterator[list[Sound]]:
+    """The same sound once for each of its channels. Each is read at its own pace."""
+    name = name_of(audio)
+    if not isinstance(audio, bytes | Audio) and Path(os.path.expanduser(audio)).is_fifo():
+        raise InvalidRequest(f"{name} is a pipe, which is read once: it cannot be split")
+    with ExitStack() as opened:
+        first = opened.enter_context(open_sound(audio, channel=0))
+        if first.channels > MOST_CHANNELS:
+            words = f"{first.channels} channels; at most {MOST_CHANNELS} are heard one by one"
+            raise InvalidRequest(f"{name} has {words}")
+        others = [open_sound(audio, channel=number) for number in range(1, first.channels)]
+        yield [first, *map(opened.enter_context, others)]
 
 
 @contextmanager
-def open_sound(audio: AudioLike) -> Iterator[Sound]:
+def open_sound(audio: AudioLike, *, channel: int | None = None) -> Iterator[Sound]:
     """Open sound for reading. Raises InvalidRequest with the reason if it cannot be read."""
     try:
         import av  # noqa: PLC0415  # speech is an extra, and this is where it is first needed
@@ -180,7 +199,7 @@ def open_sound(audio: AudioLike) -> Iterator[Sound]:
         with container:
             if not container.streams.audio:
                 raise InvalidRequest(f"{name} has no sound in it")
-            yield Sound(container, name, shorter=_wav_is_cut(source))
+            yield Sound(container, name, shorter=_wav_is_cut(source), channel=channel)
 
 
 def name_of(audio: AudioLike) -> str:
@@ -507,6 +526,7 @@ class Chunk:
     start: float
     samples: Samples = field(repr=False)
     voice: tuple[float, ...] = field(repr=False)
+    channel: int = 0  # of those that are heard one by one
 
     @property
     def seconds(self) -> float:

@@ -536,11 +536,12 @@ class Cue:
     start: float
     end: float
     text: str
+    speaker: str = ""
 
 
 def as_srt(segments: Sequence[Segment]) -> str:
     parts = [
-        f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n{cue.text}\n"
+        f"{number}\n{_clock(cue.start, ',')} --> {_clock(cue.end, ',')}\n{named(cue)}\n"
         for number, cue in enumerate(cues(segments), start=1)
     ]
     return "\n".join(parts)
@@ -548,10 +549,19 @@ def as_srt(segments: Sequence[Segment]) -> str:
 
 def as_vtt(segments: Sequence[Segment]) -> str:
     parts = [
-        f"{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n{_escaped(cue.text)}\n"
+        f"{_clock(cue.start, '.')} --> {_clock(cue.end, '.')}\n{_voiced(cue)}\n"
         for cue in cues(segments)
     ]
     return "\n".join(["WEBVTT\n", *parts])
+
+
+def named(said: Cue | Segment) -> str:
+    """Its text, after the number of the channel where channels were heard one by one."""
+    return f"{said.speaker}: {said.text}" if said.speaker else said.text
+
+
+def _voiced(cue: Cue) -> str:
+    return f"<v {cue.speaker}>{_escaped(cue.text)}" if cue.speaker else _escaped(cue.text)
 
 
 def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
@@ -561,9 +571,10 @@ def cues(segments: Sequence[Segment]) -> Iterator[Cue]:
             continue
         if not segment.words:
             words = [Word(text, segment.start, segment.end) for text in segment.text.split()]
-            yield _cue(words)
+            yield _cue(words, segment.speaker)
             continue
-        yield from map(_cue, _pieces(_whole(segment.words)))
+        for piece in _pieces(_whole(segment.words)):
+            yield _cue(piece, segment.speaker)
 
 
 def _pieces(words: Sequence[Word]) -> list[Sequence[Word]]:
@@ -599,8 +610,8 @@ def _fits(words: Sequence[Word]) -> bool:
     return lines <= LINES and words[-1].end - words[0].start <= LONGEST_CUE_S
 
 
-def _cue(words: Sequence[Word]) -> Cue:
-    return Cue(words[0].start, words[-1].end, _lines(words))
+def _cue(words: Sequence[Word], speaker: str) -> Cue:
+    return Cue(words[0].start, words[-1].end, _lines(words), speaker)
 
 
 def _lines(words: Sequence[Word]) -> str:

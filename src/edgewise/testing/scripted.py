@@ -291,6 +291,7 @@ class Listened:
     language: str
     hint: str = ""
     temperature: float = 0.0
+    translate: bool = False
 
 
 class ScriptedTranscriber:
@@ -329,11 +330,12 @@ class ScriptedTranscriber:
         words: bool = True,
         hint: str = "",
         temperature: float = 0.0,
+        translate: bool = False,
     ) -> list[Heard]:
         with self._lock:
             number = min(len(self.listened), len(self._answers) - 1)
             seconds = len(samples) / SPEECH_RATE
-            self.listened.append(Listened(seconds, language, hint, temperature))
+            self.listened.append(Listened(seconds, language, hint, temperature, translate))
         if self._fails:
             raise GenerationFailed("told to fail")
         return list(self._answers[number])

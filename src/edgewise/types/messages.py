@@ -259,6 +259,9 @@ POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")  # ours;
 Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
 Task = Literal["chat", "call", "transcribe", "embed", "decide"]
+# What a provider is asked for: it has a model for each. Speech is put into English by another one
+# than the one that writes it down.
+Service = Task | Literal["translate"]
 ToolChoice = Literal["auto", "none", "required"]
 # Known facts by name: texts, numbers, lists of them, or tables (lists of mappings).
 Context = Mapping[str, Any]
@@ -340,6 +343,8 @@ class Word:
     glued: bool = False
 
 
+# Of a sound with several channels: heard as one, or each by itself, as a speaker of its own.
+Channels = Literal["mixed", "split"]
 # What can be transcribed: a path, the bytes of a file, or an `Audio`.
 AudioLike = str | PathLike[str] | bytes | Audio
 
@@ -512,6 +517,7 @@ class Request:
     part: str = ""  # names the attempts of one part, if a larger request asks the cloud in parts
     language: str = ""  # of the speech in it, as "en"; empty: the transcriber detects it
     hint: str = ""  # words that show how names in the speech are spelt
+    translate: bool = False  # speech is written down in English, whatever it is spoken in
     dimensions: int | None = None  # of the vectors; None: as many as the model makes
     # Typed questions about the state, which is the text of the one message.
     questions: Mapping[str, Question] = field(default_factory=dict)
@@ -550,6 +556,10 @@ class Request:
     via: tuple[str, ...] = ()  # the engines that it came through: no request goes in circles
     original: Original | None = field(default=None, repr=False)  # None: it did not come over HTTP
     id: str = field(default_factory=new_request_id)
+
+    @property
+    def service(self) -> Service:
+        return "translate" if self.translate else self.task
 
     @property
     def may_leave(self) -> bool:
@@ -701,6 +711,8 @@ class ListenOptions(HearingOptions, total=False):
 class SpeechOptions(HearingOptions, total=False):
     """Keyword arguments of `Engine.transcribe`."""
 
+    translate: bool
+    channels: Channels
     deadline_ms: float
     progress: Callable[[float, float], None]
 

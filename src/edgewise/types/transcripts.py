@@ -45,6 +45,7 @@ class Segment:
     codes           what is wrong with the device's text: `repetition`, `unheard`; dropped segments
                     may also have `silence`, `no_speech` and `no_voice`
     error           if the cloud was asked to correct it and did not: the code of the reason
+    speaker         the number of the channel, if they were heard one by one; else empty
     """
 
     id: int
@@ -59,6 +60,7 @@ class Segment:
     replaced: str | None = None
     codes: tuple[str, ...] = ()
     error: str = ""
+    speaker: str = ""
     features: Mapping[str, float] = field(default_factory=dict)
 
     @property

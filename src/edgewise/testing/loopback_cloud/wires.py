@@ -320,14 +320,15 @@ class OpenAIWire:
                 stream=body.get("stream") is True,
                 required=("model", "messages"),
             )
-        if method == "POST" and path == "/v1/audio/transcriptions":
+        heard = {"/v1/audio/transcriptions": _transcription, "/v1/audio/translations": _translation}
+        if method == "POST" and path in heard:
             file = body.get("file")
             return Route(
                 self,
                 model=str(body.get("model", "")),
                 required=("file", "model"),
                 audio=file if isinstance(file, bytes) else b"",
-                shape=_transcription,
+                shape=heard[path],
             )
         if method == "POST" and path == "/v1/embeddings":
             return Route(
@@ -468,6 +469,11 @@ def _transcription(answer: Answer) -> dict[str, Any]:
         "total_tokens": answer.input_tokens + answer.output_tokens,
     }
     return {"text": answer.text, "usage": usage}
+
+
+def _translation(answer: Answer) -> dict[str, Any]:
+    """Without a usage, as OpenAI's."""
+    return {"text": answer.text}
 
 
 def _openai_embeddings(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

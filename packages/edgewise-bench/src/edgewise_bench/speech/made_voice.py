@@ -3,6 +3,9 @@ but voice activity does take it for a voice, so that tests need no recording."""
 
 from __future__ import annotations
 
+import io
+import wave
+
 import numpy
 from numpy.typing import NDArray
 
@@ -45,6 +48,18 @@ def noise(seconds: float, loudness: float = 0.05, seed: int = 0) -> Samples:
 
 def wav(*parts: Samples) -> bytes:
     return as_wav(numpy.concatenate(parts))
+
+
+def stereo(left: Samples, right: Samples) -> bytes:
+    """A WAV with two channels, as of a recorded call."""
+    both = numpy.stack([left, right], axis=1)
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(2)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes((both * 32767).astype("<i2").tobytes())
+    return out.getvalue()
 
 
 def _syllable(random: numpy.random.Generator) -> NDArray[numpy.float64]:
