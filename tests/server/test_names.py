@@ -105,6 +105,11 @@ def test_a_clouds_name_is_not_looked_for_on_the_disk(
 ) -> None:
     served = serving(environment=keys(cloud), settings=BOTH)
     looked: list[object] = []
-    monkeypatch.setattr(ModelStore, "installed", lambda *_, **__: looked.append(1) or [])
+
+    def installed(*_: object, **__: object) -> list[object]:
+        looked.append(1)
+        return []
+
+    monkeypatch.setattr(ModelStore, "installed", installed)
     assert served.chat(model="gpt-4o").status_code == 200
     assert not looked
