@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from edgewise import Settings
@@ -17,7 +18,10 @@ from edgewise.cli.main import cli
 from edgewise.testing import Answer, LoopbackCloud, ScriptedBackend
 from tests.server.served import Served
 
-PAGE = Path(__file__).parents[1] / "docs" / "guide" / "team.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "guide" / "team.md"
+OPERATING = (ROOT / "docs" / "guide" / "operating.md").read_text("utf-8")
+ALERTS = ROOT / "deploy" / "grafana" / "alerts.yaml"
 
 
 @pytest.fixture
@@ -32,6 +36,22 @@ def said(section: str) -> list[list[str]]:
     lines = re.findall(r"^ {4}edgewise (.*?)(?: {2,}#.*)?$", text, re.M)
     assert lines, section
     return [shlex.split(line.partition(" > ")[0]) for line in lines]
+
+
+def nearly_spent(figures: str) -> set[str]:
+    """The keys for which EdgewiseBudgetNearlySpent rings, by the rule of the file."""
+    (rules,) = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"]
+    (rule,) = (e["expr"] for e in rules["rules"] if e["alert"] == "EdgewiseBudgetNearlySpent")
+    by = r"min by \(key, window\) \((\w+)\)"
+    left, share, limit = re.fullmatch(f"{by} < ([0-9.]+) \\* {by}", rule).groups()  # type: ignore[union-attr]
+
+    def series(metric: str) -> dict[str, float]:
+        found = re.findall(rf'^{metric}{{key="(\w+)",window="\w+"}} (\S+)$', figures, re.M)
+        assert found, metric
+        return {key: float(value) for key, value in found}
+
+    limits = series(limit)
+    return {key for key, value in series(left).items() if value < float(share) * limits[key]}
 
 
 def run(*words: str) -> str:
@@ -54,15 +74,18 @@ def test_from_nothing_to_a_team_of_three_apps(
         if words[0] == "keys":
             keys[words[2]] = run(*words).splitlines()[-1]
     assert set(keys) == {"wiki", "bot", "webui", "lead", "prometheus"}
-    assert ["serve", "--host", "0.0.0.0"] in said("Three apps")
+    (serve,) = (words for words in said("Three apps") if words[0] == "serve")
+    assert serve[:4] == ["serve", "--host", "0.0.0.0", "--allow-host"]
+    name = serve[4]
+    assert f"OPENAI_BASE_URL=http://{name}:8484/v1" in PAGE.read_text("utf-8")
 
     with ExitStack() as stack:
-        settings = Settings.load(server={"port": 0})
+        settings = Settings.load(server={"port": 0, "hosts": (name,)})
         backend = ScriptedBackend.confident("Paris.")
         served = stack.enter_context(Served.started(settings, backend))
 
         def ask(app: str, headers: dict[str, str] | None = None, **body: Any) -> Any:
-            key = {"authorization": f"Bearer {keys[app]}"}
+            key = {"authorization": f"Bearer {keys[app]}", "host": f"{name}:8484"}
             return served.chat(headers=key | (headers or {}), **body)
 
         def read(app: str, path: str) -> Any:
@@ -88,6 +111,16 @@ def test_from_nothing_to_a_team_of_three_apps(
         assert 'key="webui"' not in read("wiki", "/metrics").text
         assert "edgewise_key_spent_microdollars_total" in read("prometheus", "/metrics").text
         assert ask("prometheus").status_code == 403
+
+        # Prometheus scrapes as the page says. Nothing rings; then webui has a tenth left.
+        scrape = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", OPERATING, re.S)[0])
+        (job,) = scrape["scrape_configs"]
+        assert job["static_configs"][0]["targets"] == [f"{name}:8484"]
+        assert job["job_name"] == "edgewise", "as EdgewiseDown has it"
+        assert nearly_spent(read("prometheus", "/metrics").text) == set()
+        run("keys", "change", "webui", "--budget", f"${spent['webui'] * 1.1 / 1e6:.6f}/day")
+        served.state.clients._looked = -1e9  # a second has passed
+        assert nearly_spent(read("prometheus", "/metrics").text) == {"webui"}
 
         # A key is rotated while the server runs, another one revoked.
         old = keys["wiki"]

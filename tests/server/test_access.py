@@ -134,7 +134,9 @@ def test_listening_elsewhere_says_to_whom_it_is_open(tmp_path: Path) -> None:
     assert "every network" in told and "WITHOUT A KEY" in told
     KeyFile(tmp_path).add("wiki", {})
     serve.require_key(loaded(host="192.168.1.20"))
-    assert "192.168.1.20, with a key" in serve.who_may_ask(loaded(host="192.168.1.20"))
+    told = serve.who_may_ask(loaded(host="192.168.1.20"))
+    assert "192.168.1.20, with a key" in told and "--allow-host" in told
+    assert "--allow-host" not in serve.who_may_ask(loaded(host="192.168.1.20", hosts=("box",)))
 
 
 def test_each_key_has_its_own_budget_and_cannot_choose_another(

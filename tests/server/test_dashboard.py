@@ -13,12 +13,14 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from edgewise import parts
 from edgewise.decide.drift import Drift
 from edgewise.errors import ExtraMissing, LedgerUnavailable
+from edgewise.record.ledger import Ledger
 from edgewise.server.keys import KeyFile
 from edgewise.speech import audio
 from edgewise.testing import (
@@ -710,6 +712,40 @@ def test_a_server_with_a_key_asks_for_it_once(page: Browser, serving: Serving) -
     page.run("sessionStorage.clear()")
 
 
+def test_a_key_that_will_not_do_is_told_why(
+    page: Browser, serving: Serving, tmp_path: Path
+) -> None:
+    keys = KeyFile(tmp_path / "config")
+    over = keys.add("old", {"expires": "2020-01-01"})
+    figures = keys.add("prometheus", {"role": "metrics"})
+    served = serving(key="the right one")
+    served.chat(headers={"authorization": "Bearer the right one"})
+    page.open(f"{served.url}/")
+    for given, why in (
+        (over, "has expired"),
+        (figures, "role admin shows"),
+        ("no", "not the right"),
+    ):
+        page.wait("document.querySelector('#key-dialog').open")
+        page.write(given)
+        page.press("Enter")
+        page.wait(f"document.querySelector('#key-note').textContent.includes('{why}')")
+    page.write("the right one")
+    page.press("Enter")
+    page.wait(READY)
+    page.wait("document.querySelector('#connection-words').textContent === 'Live'")
+    assert page.run("document.querySelector('#connection-trouble').hidden")
+    page.wait("document.querySelector('#feed tr')")
+    with mock.patch.object(Ledger, "report", side_effect=LedgerUnavailable("no room on the disk")):
+        page.run("document.querySelector('#range').dispatchEvent(new Event('change'))")
+        page.wait("!document.querySelector('#connection-trouble').hidden")
+    assert "no room on the disk" in page.text("#connection-trouble")
+    assert page.text("#connection-words") == "Trouble", "not that there is no connection"
+    page.wait("document.querySelector('#connection-words').textContent === 'Live'")
+    page.errors.clear()  # the browser itself logs what was refused
+    page.run("sessionStorage.clear()")
+
+
 def test_a_person_s_budget_says_whose_it_is(
     page: Browser, serving: Serving, cloud: LoopbackCloud, tmp_path: Path
 ) -> None:
@@ -730,6 +766,9 @@ def test_a_person_s_budget_says_whose_it_is(
     shown = page.run("[...document.querySelectorAll('#budgets small')].map((e) => e.textContent)")
     for whose in ("$2.00 a day for ann of", "$1.00 a day for bob of", "for the group sales of"):
         assert sum(f"{whose} webui" in each for each in shown) == 1, shown
+    page.click("#feed tr .when")
+    page.wait("document.querySelector('#detail-body dl')")
+    assert "Personbob" in page.text("#detail-body") and "Groupsales" in page.text("#detail-body")
     page.run("sessionStorage.clear()")
 
 

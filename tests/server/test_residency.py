@@ -127,6 +127,15 @@ def test_ollamas_keep_alive_is_kept(start: Any, opened: Opened) -> None:
     (told,) = (e for e in served.http.get("/api/ps").json()["models"] if CODER in e["name"])
     assert not told["expires_at"].startswith("2318"), "it says when it leaves"
     assert residences(served)[CODER]["until"] is not None
+    pinned = change(served, CODER, "pin")  # it stays, however long somebody wanted it
+    assert "Infinity" not in pinned.text and pinned.json()["until"] is None
+    assert "2318" in served.http.get("/api/ps").text
+    assert change(served, CODER, "unpin").json()["until"] is not None
+    model = served.state.pooled(CODER)
+    with model._pool.using(model):
+        model.keep(600)  # while somebody asks it, nobody knows when it leaves
+        assert residences(served)[CODER]["until"] is None
+        assert served.http.get("/api/ps").status_code == 200
     answer = served.http.post("/api/generate", json={**asked, "keep_alive": 0}).json()
     assert answer["response"] == f"I am {CODER}."
     wait_until(lambda: all(each.closed for each in opened.named(CODER)))

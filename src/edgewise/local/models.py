@@ -120,6 +120,7 @@ class ChatModels:
                 model.leaves.cancel()
                 model.leaves = None
             stays = model.users or model.pinned or not model.is_open or math.isinf(model.keep_s)
+            model.until = math.inf  # unless it leaves, as said below
             if stays:
                 return
             if model.keep_s > 0:

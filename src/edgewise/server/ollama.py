@@ -541,7 +541,7 @@ def running(state: ServerState, incoming: Incoming) -> Work:
 
 def _leaves(state: ServerState, name: str) -> str:
     found = state.engine.parts.models.known(plain_name(name).removeprefix("local/"))
-    if found is None or found.pinned or math.isinf(found.keep_s):
+    if found is None or math.isinf(found.until):
         return NEVER
     return datetime.fromtimestamp(found.until, UTC).isoformat().replace("+00:00", "Z")
 

@@ -198,7 +198,10 @@ def who_may_ask(settings: Settings) -> str:
     every = host in ("0.0.0.0", "::")
     where = "every network that this machine is in" if every else f"all who reach {host}"
     if Clients(settings).keyed:
-        return f"open to {where}, with a key; without TLS, unless a proxy adds it"
+        named = (
+            "" if settings.server.hosts else "; by address alone: --allow-host lets it have a name"
+        )
+        return f"open to {where}, with a key; without TLS, unless a proxy adds it{named}"
     return f"open to {where}, WITHOUT A KEY: whoever finds it can ask, and spend"
 
 

@@ -712,14 +712,14 @@ def _residence(state: ServerState, name: str) -> Residence:
     progress = None
     if is_loading and needed and (supervisor := parts.supervisors.get(name)) is not None:
         progress = round(min(0.99, supervisor.resident_bytes / needed), 2)
-    until = None if found is None or math.isinf(found.keep_s) or not is_loaded else found.until
+    until = None if found is None or not is_loaded else found.until
     return {
         "name": name,
         "own": name == state.local_model,
         "state": "loading" if is_loading else "loaded" if is_loaded else "unloaded",
         "pinned": found is not None and found.pinned,
         "given": is_loaded and found is None,
-        "until": until,
+        "until": None if until is None or math.isinf(until) else until,
         "bytes": weights.bytes if weights else 0,
         "needed_bytes": needed,
         "progress": progress,

@@ -40,6 +40,7 @@ async function follow() {
       const response = await ask("/edgewise/events");
       if (!response.ok) throw new Error(await reason(response));
       connected(true);
+      trouble("");
       pause = 500;
       for await (const { name, data } of events(response)) {
         if (name === "in_flight") { showInFlight(data); continue; }
@@ -48,11 +49,17 @@ async function follow() {
         refreshSoon();
       }
     } catch (error) {
-      connected(false, error.message);
+      if (error instanceof TypeError) connected(false, error);
+      else trouble(`Requests are not followed as they happen: ${error.message}`);
     }
     await new Promise((done) => setTimeout(done, pause));
     pause = Math.min(8000, 2 * pause);
   }
+}
+
+function trouble(words) {
+  byId("feed-trouble").textContent = words;
+  byId("feed-trouble").hidden = !words;
 }
 
 function refuse(row) {
@@ -164,12 +171,11 @@ async function judge(row, right) {
   try {
     await feedback(row.id, right);
     byId("feed-news").textContent = right ? "Counted as right." : "Counted as wrong.";
-    byId("feed-trouble").hidden = true;
+    trouble("");
     refreshSoon();
   } catch (error) {
     if (before === undefined) judged.delete(row.id); else judged.set(row.id, before);
-    byId("feed-trouble").textContent = `The verdict was not recorded: ${error.message}`;
-    byId("feed-trouble").hidden = false;
+    trouble(`The verdict was not recorded: ${error.message}`);
     show();
   }
 }
@@ -204,10 +210,10 @@ function describe(row) {
     ["Kept from the cloud by", whyNotCloud(row.degraded_code)],
     ["Code", row.error_code || row.decision_code],
     ["Calibration", row.calibration], ["Policy", `${row.policy}, handoff ${row.handoff}${row.private ? ", private" : ""}`],
-    ["Tokens", `${row.input_tokens} in, ${row.output_tokens} out`],
-    ["Cost", `${money(row.cost_microdollars)}; avoided ${money(row.cost_avoided_microdollars)}`],
+    ["Tokens", `${count(row.input_tokens)} in, ${count(row.output_tokens)} out`],
+    ["Cost", `${money(row.cost_microdollars)}${row.price_guessed && row.cost_microdollars ? " (a guess: the price is on no list and in no setting)" : ""}; avoided ${money(row.cost_avoided_microdollars)}`],
     ["Took", `${duration(row.total_ms)}${row.first_token_ms === null ? "" : `; first text after ${duration(row.first_token_ms)}`}`],
-    ["When", `${day(row.created_at)} ${clock(row.created_at)}`], ["Task", row.task], ["Key", row.budget_key], ["Id", row.id],
+    ["When", `${day(row.created_at)} ${clock(row.created_at)}`], ["Task", row.task], ["Key", row.budget_key], ["Person", row.user_name], ["Group", row.group_name], ["Id", row.id],
   ].filter(([, value]) => value);
   const list = make("dl", { class: "facts-list" });
   for (const [name, value] of facts) list.append(make("dt", { text: name }), make("dd", {}, ...(row.why.notes.includes(value) ? withCode(value) : [value])));

@@ -42,4 +42,4 @@ startCaptions();
 startStart();
 startFeed();
 startDecide();
-startOverview().then(() => showPage(false)).then(startPlayground).catch((error) => connected(false, error.message));
+startOverview().then(() => showPage(false)).then(startPlayground).catch((error) => connected(false, error));

@@ -64,7 +64,7 @@ export async function refresh() {
     refreshModels();
     connected(true);
   } catch (error) {
-    connected(false, error.message);
+    connected(false, error);
   } finally {
     busy = false;
     if (again) { again = false; refreshSoon(); }
@@ -90,11 +90,14 @@ async function readLists(range, { report, settings }) {
   onRequests(lists.requests);
 }
 
-export function connected(good, why = "") {
+// `why`: an error of the network, or what the server said.
+export function connected(good, why = null) {
   byId("connection").querySelector(".dot").className = `dot ${good ? "good" : "bad"}`;
-  const text = good ? "Live" : "No connection";
+  const text = good ? "Live" : why instanceof TypeError ? "No connection" : "Trouble";
   if (byId("connection-words").textContent !== text) byId("connection-words").textContent = text;
-  byId("connection").title = why;
+  byId("connection").title = why?.message || "";
+  byId("connection-trouble").hidden = good || why instanceof TypeError;
+  byId("connection-trouble").textContent = why?.message || "";
 }
 
 function show(overview) {

@@ -10,13 +10,11 @@ export function key() {
 
 let asking = null;
 
-// Ask for a key once, however many requests were refused for want of one.
-function askForKey(wrong) {
+// Ask for a key once, however many requests were refused for want of one. `why`: the last one will not do.
+function askForKey(why) {
   if (asking) return asking;
   const dialog = byId("key-dialog");
-  byId("key-note").textContent = wrong
-    ? "That key was not the right one."
-    : "This server asks for a key. It is kept until you close this tab.";
+  byId("key-note").textContent = why || "This server asks for a key. It is kept until you close this tab.";
   asking = new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       sessionStorage.setItem(KEPT, byId("key").value.trim());
@@ -35,9 +33,23 @@ export async function ask(path, options = {}) {
     const headers = { ...(options.headers || {}) };
     if (shown) headers.authorization = `Bearer ${shown}`;
     const response = await fetch(path, { ...options, headers });
-    if (response.status !== 401) return response;
-    await askForKey(Boolean(shown));
+    const why = await refusal(response);
+    if (!why) return response;
+    if (shown === key()) await askForKey(shown ? why : ""); // else another one was typed in meanwhile
   }
+}
+
+const WHY = {
+  invalid_api_key: "That key was not the right one.",
+  key_expired: "That key has expired, or was replaced.",
+  role_not_allowed: "That key reads /metrics and the usage, not this page. A key with the role admin shows everything.",
+};
+
+// Why a key will not do; empty where it will.
+async function refusal(response) {
+  if (response.status !== 401 && response.status !== 403) return "";
+  const { error } = await response.clone().json().catch(() => ({}));
+  return WHY[error?.code] || (response.status === 401 ? WHY.invalid_api_key : "");
 }
 
 export async function getJson(path) {
