@@ -24,6 +24,7 @@ import pytest
 
 import edgewise
 from edgewise import parts
+from edgewise.calibrations import shipped_document
 from edgewise.calls.check import GATE, STRICT_GATE
 from edgewise.cli.main import cli
 from edgewise.cloud.providers import PROVIDERS, Provider
@@ -387,6 +388,24 @@ def schema_limits() -> str:
         for what, most in rows
     ]
     return "\n".join(["| Of one schema | At most |", "|---|---|", *lines])
+
+
+def test_a_printed_decision_has_the_threshold_that_is_shipped() -> None:
+    """Samples of `edgewise why`, which no test runs with the larger models."""
+    seen = 0
+    for page in PAGES:
+        for block in blocks(page):
+            found = re.search(r"calibration (\S+-q\w+?)(:state)?$", block.text, re.M)
+            said = re.search(r"\| threshold ([\d.]+)$", block.text, re.M)
+            if found is None or said is None:
+                continue
+            shipped = shipped_document(found[1], "chat")
+            assert shipped is not None
+            if found[2]:
+                shipped = shipped["with_state"]
+            assert float(said[1]) == round(shipped["threshold"], 2), f"{page}:{block.line}"
+            seen += 1
+    assert seen
 
 
 def test_the_limits_of_schemas_are_those_in_the_code() -> None:

@@ -77,7 +77,7 @@ def test_a_new_user_gets_a_promise_of_their_own_keeps_more_and_loses_it_when_it_
         missing = outlook.learnt.missing
         assert str(outlook) == (
             f"with {missing} more right verdicts 10 % can be promised here; "
-            "today 100 % of what is judged stays"
+            "today 100 % of these requests stay on the device"
         )
 
         # Thumbs, one by one. One before the last nothing has changed.

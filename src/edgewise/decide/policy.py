@@ -724,8 +724,8 @@ def _for_families(
         family, nearness = families.near(request)
         if not family:
             why = (
-                f"it is a stranger: its words are {nearness:.2f} near to those measured, "
-                f"{families.least:g} is needed"
+                f"it is a stranger: its words are {nearness:.2f} like those measured, and "
+                f"{families.least:g} is the least"
             )
         else:
             threshold = threshold_of(families, family, error, probability)

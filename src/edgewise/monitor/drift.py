@@ -109,7 +109,7 @@ class Outlook:
     def __str__(self) -> str:
         """As `doctor`, `why`, `ledger` and the dashboard say it."""
         share, learnt = percent(self.error), self.learnt
-        today = f"today {percent(round(self.kept, 2))} of what is judged stays"
+        today = f"today {percent(round(self.kept, 2))} of these requests stay on the device"
         if learnt.threshold is not None:
             proof = f"{learnt.verdicts:,} verdicts prove it from {learnt.threshold:.2f} on"
             return f"{share} can be promised here: {proof}; {today}"
