@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from click.testing import CliRunner
 from tests.campaigns import rounds
 
 from edgewise.local.store import InstalledModel
-from edgewise.settings import Settings
+from edgewise.settings import ServerSettings, Settings
 from edgewise.testing import LoopbackCloud
 from edgewise_bench.campaigns import peer
-from edgewise_bench.campaigns.hostile import BATCH, TARGETS, Campaign, Plan
+from edgewise_bench.campaigns.hostile import BATCH, TARGETS, Campaign, Plan, peak_limit_mb
 from edgewise_bench.campaigns.watch import WatchedCloud
 from edgewise_bench.commands import bench
 from edgewise_bench.processes import our_server
@@ -67,6 +68,14 @@ def test_a_server_that_dies_is_counted_and_started_again(
     assert len(down) == 1
     assert any("the server died with status -9" in words for words in told)
     assert campaign.found.good_served, "by the one that was started in its place"
+
+
+def test_the_limit_of_memory_follows_from_the_settings() -> None:
+    usual = ServerSettings()
+    assert peak_limit_mb(replace(usual, sound_s=60.0)) < peak_limit_mb(usual) - 800
+    assert peak_limit_mb(replace(usual, body_bytes=1_000_000)) < peak_limit_mb(usual) - 200
+    assert peak_limit_mb(replace(usual, bodies_bytes=40_000_000)) < peak_limit_mb(usual) - 100
+    assert peak_limit_mb(usual, clients=1) < peak_limit_mb(usual) < 3500
 
 
 def test_batches_cover_every_round_and_some_are_all_private() -> None:
