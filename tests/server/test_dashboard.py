@@ -400,7 +400,7 @@ def test_rows_are_filtered_searched_and_marked(
     opened(page, served)
     page.wait("document.querySelectorAll('#feed tr').length === 4")
     assert page.text("#feed-count") == "the latest 4"
-    threading.Thread(target=served.chat, kwargs={"messages": []}).start()
+    threading.Thread(target=served.chat, kwargs={"messages": [], "model": "local"}).start()
     page.wait("document.querySelectorAll('#feed tr').length === 5")
     assert "refused" in page.text("#feed tr:first-child") and page.text("#requests") == "4"
 
