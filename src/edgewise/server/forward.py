@@ -33,7 +33,7 @@ from edgewise.types.replies import Raw
 
 # Of a client's headers, what is for the provider. Keys and addresses are not among them.
 _SENT_ON = ("anthropic-beta", "anthropic-version", "openai-beta")
-_PLAIN = re.compile(r"[A-Za-z0-9._,=; -]{1,1000}")
+_PLAIN = re.compile(r"[ -~]{1,8000}")
 MOST_NAMED = 20  # of what is not translated
 _MOST_COUNTED = 1_000_000
 # Fields that say nothing of their own: every protocol has its words for them.
