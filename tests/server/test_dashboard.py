@@ -441,7 +441,7 @@ def test_rows_are_filtered_searched_and_marked(
     assert page.text("#feed-count") == "the latest 4"
     feed = "document.querySelector('#feed-scroll')"
     assert page.run(f"{feed}.scrollWidth - {feed}.clientWidth") <= 0, "✓ and ✗ are seen"
-    threading.Thread(target=served.chat, kwargs={"messages": []}).start()
+    threading.Thread(target=served.chat, kwargs={"messages": [], "model": "local"}).start()
     page.wait("document.querySelectorAll('#feed tr').length === 5")
     assert "refused" in page.text("#feed tr:first-child") and page.text("#requests") == "4"
 

@@ -612,6 +612,13 @@ def test_values_leave_in_the_bytes_they_came_in(serving: Serving, cloud: Loopbac
     ]
 
 
+def test_a_long_list_of_betas_arrives(serving: Serving, cloud: LoopbackCloud) -> None:
+    served = gateway(serving, cloud, "messages")
+    betas = ",".join(f"a-long-name-of-a-feature-{number}-2026-01-01" for number in range(60))
+    send(served, "messages", MESSAGES, stream=False, anthropic_beta=betas)
+    assert cloud.requests[0].headers["anthropic-beta"] == betas
+
+
 # What providers take, or answer in words of their own, and we do not read.
 NOT_READ: dict[str, tuple[str, dict[str, Any]]] = {
     "functions": ("chat", {"functions": [{"name": "go"}], "function_call": "auto"}),

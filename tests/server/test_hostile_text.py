@@ -107,7 +107,8 @@ def test_so_it_is_with_a_providers_error_of_any_length(
 
 
 def test_so_it_is_with_a_refusal(storing: Served, masked: Masked) -> None:
-    answer = storing.http.post("/v1/chat/completions", json=asked("hi", temperature=HOSTILE))
+    refused = {**asked("hi", temperature=HOSTILE), "model": "local"}
+    answer = storing.http.post("/v1/chat/completions", json=refused)
     assert answer.status_code == 400
     assert masked.longest <= rows.SEARCHED_CHARS
 

@@ -57,7 +57,7 @@ def test_what_happened_is_counted(serving: Serving, cloud: LoopbackCloud) -> Non
     served = serving(ScriptedBackend.doubtful("Perhaps."), settings={"budgets": ["$3/day"]})
     served.chat()
     served.chat(model="local")
-    served.chat(temperature="hot")
+    served.chat(model="local", temperature="hot")
     cloud.always(Status(503))
     served.chat()
     served.settle()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgewise.bridge import Cancellation
+from edgewise.cloud.providers import row_for
 from edgewise.decide.policy import find_chore
 from edgewise.engine import run
 from edgewise.errors import (
@@ -31,6 +32,7 @@ from edgewise.server.wire import (
     HEADER,
     JSON,
     LOCAL,
+    LOCAL_ONLY,
     Ask,
     Head,
     Opening,
@@ -171,7 +173,21 @@ def _understood(
     except InvalidRequest as error:
         if (left := unread(wire, incoming.body, error)) is None:
             raise
-        return _requested(state, wire, left, incoming, served)
+        ask, options, request = _requested(state, wire, left, incoming, served)
+        if request is None or not _has_judge(state, request):
+            raise
+        return ask, options, request
+
+
+def _has_judge(state: ServerState, request: Request) -> bool:
+    """Whether a provider of its protocol may be asked what it thinks of a request."""
+    sent = request.original
+    if request.policy == LOCAL_ONLY or sent is None:
+        return False
+    shut = state.engine.parts.cloud("chat").closed(request)
+    if shut is not None and shut.code not in _WAITS:
+        return False
+    return any(row_for(lane.config).speaks(sent.wire) for lane in state.lanes())
 
 
 def _requested(
@@ -185,8 +201,6 @@ def _requested(
         return ask, options, None
     request = state.engine.parts.request(ask.messages, **options)
     left = original(wire, ask, incoming.headers, incoming.body)
-    if ask.wrong is not None and left is None:
-        raise ask.wrong
     return ask, options, replace(request, original=left)
 
 

@@ -28,12 +28,12 @@ from edgewise.server.body import (
     read_model,
 )
 from edgewise.server.wire import PREFIX, Ask, Opening, Report, Routing, Wire, to_json
-from edgewise.types.messages import Message, Original
+from edgewise.types.messages import MOST_TURNS, Message, Original
 from edgewise.types.replies import Raw
 
 # Of a client's headers, what is for the provider. Keys and addresses are not among them.
 _SENT_ON = ("anthropic-beta", "anthropic-version", "openai-beta")
-_PLAIN = re.compile(r"[A-Za-z0-9._,=; -]{1,1000}")
+_PLAIN = re.compile(r"[ -~]{1,8000}")
 MOST_NAMED = 20  # of what is not translated
 _MOST_COUNTED = 1_000_000
 # Fields that say nothing of their own: every protocol has its words for them.
@@ -147,7 +147,8 @@ def unread(wire: Wire, written: bytes, error: InvalidRequest) -> Ask | None:
     except BadField:
         return None
     model, stream = wire.in_path or (read.model, bool(read.stream))
-    if read.background or not model:
+    most = max((len(each) for each in sent.values() if isinstance(each, list)), default=0)
+    if read.background or not model or most > MOST_TURNS:
         return None
     place = error.path if isinstance(error, BadField) and error.path else "it"
     words = "\n".join(_words(sent))
