@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from edgewise import AsyncEngine, Engine, Settings
+from edgewise.decide.families import CHOOSING, GRID
 from edgewise.errors import InvalidRequest, LedgerUnavailable
 from edgewise.monitor.drift import FRESH_S, Verdicts
 from edgewise.record.ledger import Ledger
@@ -76,8 +77,8 @@ def test_a_new_user_gets_a_promise_of_their_own_keeps_more_and_loses_it_when_it_
         (outlook,) = engine.parts.verdicts.outlooks()
         missing = outlook.learnt.missing
         assert str(outlook) == (
-            f"with {missing} more right verdicts 10 % can be promised here; "
-            "today 100 % of these requests stay on the device"
+            f"with {missing} more right verdicts 10 % can be promised here (on answers from 0.90 "
+            "on; others do not count yet); today 100 % of these requests stay on the device"
         )
 
         # Thumbs, one by one. One before the last nothing has changed.
@@ -89,11 +90,13 @@ def test_a_new_user_gets_a_promise_of_their_own_keeps_more_and_loses_it_when_it_
         proven = judge(engine, 1)
         assert proven.decision.objective == f"{LIFTED} {missing} verdicts of this workload"
         assert proven.decision.reason.endswith(proven.decision.objective)
-        assert (proven.decision.code, proven.decision.threshold) == ("kept_confident", 0.0)
+        assert (proven.decision.code, proven.decision.threshold) == ("kept_confident", GRID[9])
+        judge(engine, CHOOSING)
 
-    # It outlives the program, and lets less sure answers stay that the calibration gave up on.
+    # It outlives the program. With less sure answers that are judged it falls, and lets those stay
+    # that the calibration gave up on.
     with engine_of(settings, LESS) as engine:
-        kept = engine.complete("Where?", max_error=0.1)
+        kept = judge(engine, CHOOSING)
         assert kept.confidence is not None and kept.confidence < 0.8
         assert (kept.decision.code, kept.needs_cloud_handoff) == ("kept_confident", False)
 
@@ -103,8 +106,9 @@ def test_a_new_user_gets_a_promise_of_their_own_keeps_more_and_loses_it_when_it_
         assert refuted.needs_cloud_handoff
         assert refuted.decision.degraded_code
         assert "30 say wrong" in str(engine.parts.verdicts.outlooks()[0])
+        count = missing + 2 * CHOOSING + 30
         assert refuted.decision.objective == (
-            f"{TEN} is not promised: {missing + 30} verdicts of this workload refute it here"
+            f"{TEN} is not promised: {count} verdicts of this workload refute it here"
         )
 
 

@@ -159,6 +159,18 @@ def test_a_stranger_leaves_before_the_device_begins(
     assert usual.source == "local", "without a stated error it is judged as ever"
 
 
+def test_verdicts_on_what_a_familys_promise_kept_promise_nothing_to_strangers(
+    of_families: Engine,
+) -> None:
+    """The strangers of this workload left: nobody has judged an answer to them."""
+    for _ in range(60):
+        of_families.feedback(of_families.complete(CAPITAL, max_error=0.1).id, right=True)
+    assert of_families.complete(POEM, max_error=0.1).decision.code == "handoff_risk_unproven"
+    for _ in range(60):
+        of_families.feedback(of_families.complete(CAPITAL, policy="local_only").id, right=True)
+    assert of_families.complete(POEM, max_error=0.1).source == "local", "chosen by nothing"
+
+
 def test_where_a_stranger_may_not_leave_the_reply_promises_nothing(of_families: Engine) -> None:
     reply = of_families.complete(POEM, max_error=0.1, private=True)
     assert (reply.source, reply.decision.code) == ("local", "risk_unproven")

@@ -155,6 +155,9 @@ def test_words_that_tell_become_a_calibration_with_a_risk_table(tmp_path: Path) 
     assert told["ece"] < 0.08 < told["in_force"]["ece"]
     assert [each["max_error"] for each in told["risk"]] == [0.05, 0.10, 0.20]
     assert told["risk"][-1]["threshold"] is not None and told["right_share"] == 0.5
+    assert sum(each["questions"] for each in told["families"]) == 400
+    too_sure = [each["confidence"] - each["right"] for each in told["families"]]
+    assert too_sure == sorted(too_sure, reverse=True) and too_sure[0] > too_sure[-1]
 
 
 def test_a_head_is_kept_if_it_beats_the_words_and_reads_like_the_meter(tmp_path: Path) -> None:

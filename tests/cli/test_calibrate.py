@@ -370,6 +370,7 @@ def test_the_report_of_our_questions_is_readable(run: Run, pupil: Pupil) -> None
     ran = run("calibrate", "--builtin", "--questions", "80", "--dry-run")
     assert ran.code == 0, ran.err
     assert "80 questions of " in ran.out and "on kinds that were held out: AUROC" in ran.out
+    assert "family" in ran.out and "running code" in ran.out
     assert "by words alone" in ran.out and "max_error 20%" in ran.out
     assert "Ctrl-C stops; the same command goes on" in ran.err
     again = run("calibrate", "--builtin", "--questions", "80", "--dry-run")

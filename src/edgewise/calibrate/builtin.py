@@ -36,7 +36,7 @@ from edgewise.calibrate.report import (
     promises,
     refuse_few,
 )
-from edgewise.calibrate.rows import Question
+from edgewise.calibrate.rows import Question, family_of
 from edgewise.calibrate.traces import (
     Trace,
     key_of,
@@ -323,7 +323,7 @@ def fit_builtin(
     states = None if rows.state is None else _chances(rows, with_state=True)
     before = [_in_force(in_force, each) for each in material.answers]
     by_words = compare_confidences(before, list(map(float, words)), right)
-    best = by_words
+    best, chances = by_words, words
     document = {
         "format": FORMAT,
         "name": source.name,
@@ -336,12 +336,33 @@ def fit_builtin(
     if states is not None and material.head is not None:
         with_states = compare_confidences(before, list(map(float, states)), right)
         if with_states.after.beats(by_words.after, HEAD_GAIN):
+            chances = states
             both = part(rows, with_state=True)
             both["heads"] = {"state": material.head.document(source.layer)}
             _say_worth(both, with_states, rows)
             document["with_state"], best = both, with_states
+    used_part(document)["report"]["families"] = by_family(material.answers, chances)
     parse_calibration(document, source.name)
     return Outcome(document, best, by_words)
+
+
+def by_family(answers: Sequence[AnsweredQuestion], chances: Numbers) -> list[dict[str, Any]]:
+    """Of each family of questions: how often it was right, and how sure a score is that has not
+    seen the kind. What the confidence is most too sure of comes first."""
+    found: dict[str, list[tuple[bool, float]]] = {}
+    for each, chance in zip(answers, map(float, chances), strict=True):
+        kind = each.trace.question.kind
+        found.setdefault(family_of(kind, kind), []).append((each.trace.right, chance))
+    told = [
+        {
+            "family": family,
+            "questions": len(rows),
+            "right": round(sum(right for right, _ in rows) / len(rows), 4),
+            "confidence": round(sum(chance for _, chance in rows) / len(rows), 4),
+        }
+        for family, rows in found.items()
+    ]
+    return sorted(told, key=lambda each: each["right"] - each["confidence"])
 
 
 def _chances(rows: JudgedRows, *, with_state: bool) -> Numbers:
@@ -391,6 +412,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "auroc_words": outcome.words.after.to_dict()["auroc"],
         "risk": [each for each in report["promises"] if each["max_error"] >= 0.05],
         "in_force": outcome.comparison.before.to_dict(),
+        "families": report["families"],
     }
 
 

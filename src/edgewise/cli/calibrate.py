@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -527,7 +527,19 @@ def print_builtin(document: dict[str, Any]) -> None:
         screen.say(f"by words and hidden states (words alone: AUROC {words:.3f})")
     else:
         screen.say("by words alone: hidden states are not given, too few, or no better")
+    _print_families(report["families"])
     _print_kept(used_part(document))
+
+
+def _print_families(families: Sequence[Mapping[str, Any]]) -> None:
+    """Of each, what it is most too sure of first; a large difference of few answers is luck."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("family", "answers", "right", "confidence"):
+        table.add_column(column, justify="left" if column == "family" else "right")
+    for each in families:
+        right, sure = f"{each['right']:.0%}", f"{each['confidence']:.0%}"
+        table.add_row(each["family"], f"{each['questions']}", right, sure)
+    console().print(table)
 
 
 def _print_kept(part: Mapping[str, Any]) -> None:

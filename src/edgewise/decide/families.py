@@ -324,9 +324,11 @@ def write_cells(cells: Mapping[str, Cell]) -> dict[str, list[Any]]:
 # For each threshold of a fixed grid, one bets against "more than `error` of the answers above it
 # are wrong": a right answer wins a little, a wrong one loses much. If that sentence were true, the
 # capital would reach 1 / probability with at most that probability, at any moment (Ville's
-# inequality). So one may look after every verdict and stop when it suits. Testing begins at a few
-# starting points and goes on to lower thresholds while each is proven; the starting points share
-# the probability, the steps behind them cost nothing.
+# inequality). So one may look after every verdict and stop when it suits. Testing begins at one
+# threshold, and goes on to lower ones while each is proven: the steps cost nothing. It begins where
+# the calibration itself says that `error` are wrong, or where the first few verdicts are, if those
+# are less sure; these few then prove nothing of the threshold that they chose. A tenth of the
+# probability is for other beginnings, so that one mistake at the top does not stop it.
 #
 # What is asked may change. So the bets on "too much is wrong here" begin anew at every verdict,
 # each with a share of the capital; what they refute is no longer promised.
@@ -334,13 +336,17 @@ def write_cells(cells: Mapping[str, Cell]) -> dict[str, list[Any]]:
 
 _STEPS = range(18, -19, -1)  # quarters of a logit
 GRID = (*(1 / (1 + math.exp(-step / 4)) for step in _STEPS), 0.0)  # strictest first
-STARTS = ((GRID.index(1 / (1 + math.exp(-1.5))), 0.5), (GRID.index(0.5), 0.5))
+# The first verdicts, by whose confidence testing begins; so many of them must be as sure. This, and
+# what is worth judging, was chosen on one half of the families; the other half is reported.
+CHOOSING, AS_SURE = 5, 2
+AT_START, ANEW_EVERY = 0.9, 4  # its part of the probability; every fourth has some of the rest
+# Times the stated error: what is less sure need not be judged before something is proven.
+DOUBT = 1.5
 # Guesses of the true error, as shares of the stated one, and how much is bet on each. The stated
 # error may be too high (the proof) or too low (the disproof).
 BELOW = ((0.02, 0.5), (0.2, 0.3), (0.5, 0.2))
 ABOVE = ((1.5, 0.4), (2.0, 0.3), (4.0, 0.3))
 MOST_ERROR = 0.999  # a guess of 4 times 30 % is no share
-FEWEST_GUESSED = 10  # verdicts before their own share of mistakes counts more than the prior one
 
 
 class Verdict(NamedTuple):
@@ -404,43 +410,73 @@ class Evidence:
     """All verdicts on one workload, for one stated error."""
 
     error: float
-    verdicts: int = 0
     wrong: int = 0
+    _said: list[Verdict] = field(init=False, default_factory=list)
+    _start: int = field(init=False)
+    _least_sure: float = 1.0
     _proofs: list[_Bets] = field(init=False)
     _disproofs: list[_Bets] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._start = self._first
         self._proofs = [_Bets(self.error, BELOW) for _ in GRID]
         self._disproofs = [_Bets(self.error, ABOVE, anew=True) for _ in GRID]
 
+    @property
+    def verdicts(self) -> int:
+        return len(self._said)
+
+    @property
+    def _first(self) -> int:
+        """Where the calibration says that `error` are wrong."""
+        return min(range(len(GRID)), key=lambda at: abs(GRID[at] - 1 + self.error))
+
     def add(self, verdict: Verdict) -> None:
-        self.verdicts += 1
+        chosen, first = self.verdicts >= CHOOSING, self._first
+        self._said.append(verdict)
+        self._least_sure = min(self._least_sure, verdict.above or verdict.confidence)
         self.wrong += not verdict.right
         # A promise may lie between two of the grid. What is drawn from its answers may refute it,
         # and proves nothing of the lower one.
         refuting = on_grid(verdict.above)
-        for threshold, proof, disproof in zip(GRID, self._proofs, self._disproofs, strict=True):
-            if verdict.above <= threshold <= verdict.confidence:
-                proof.add(verdict.right)
+        for at, threshold in enumerate(GRID):
+            if verdict.above <= threshold <= verdict.confidence and (chosen or at == first):
+                self._proofs[at].add(verdict.right)
             if refuting <= threshold <= verdict.confidence:
-                disproof.add(verdict.right)
+                self._disproofs[at].add(verdict.right)
+        if self.verdicts == CHOOSING:
+            self._start = self._chosen()
+
+    def _chosen(self) -> int:
+        """By their confidence alone, and before any verdict that may prove it. The first threshold
+        is the exception: that so many are as sure says nothing about how often those are right."""
+        sure = sorted((each.confidence for each in self._said), reverse=True)[AS_SURE - 1]
+        above = max(each.above for each in self._said)
+        start = max(self._first, GRID.index(on_grid(sure)))
+        return min(start, max((at for at, each in enumerate(GRID) if each >= above), default=0))
 
     def threshold(self, probability: float) -> float | None:
         """The lowest at which at most `error` of the kept answers are wrong; None: none is proven.
 
         That it is too low, now or at any moment before, has at most this probability. What was
-        proven and is refuted by what came later is proven no more.
+        proven and is refuted by what came later is proven no more. Nothing is promised of answers
+        that are less sure than any that was judged.
         """
-        lowest = -1
-        for start, share in STARTS:
-            level, at = -math.log(probability * share), start
-            while (
-                at < len(GRID)
-                and self._proofs[at].most >= level
-                and not self._refuted(at, probability)
-            ):
-                lowest, at = max(lowest, at), at + 1
-        return GRID[lowest] if lowest >= 0 else None
+        others = range(self._first, len(GRID), ANEW_EVERY)
+        parts = dict.fromkeys(others, (1 - AT_START) / len(others))
+        parts[self._start] = parts.get(self._start, 0.0) + AT_START
+        part, lowest = 0.0, None
+        for at in range(len(GRID)):
+            # What is proven leaves its part to the next one.
+            part += parts.get(at, 0.0)
+            if part and self._proves(at, probability * part) and not self._refuted(at, probability):
+                lowest = GRID[at]
+            else:
+                part = 0.0
+        return None if lowest is None else max(lowest, on_grid(self._least_sure))
+
+    def _proves(self, at: int, probability: float) -> bool:
+        return self._proofs[at].most >= -math.log(probability)
 
     def refutes(self, threshold: float, probability: float) -> bool:
         """Whether more than `error` of the answers above a threshold are wrong.
@@ -452,12 +488,23 @@ class Evidence:
     def _refuted(self, at: int, probability: float) -> bool:
         return self._disproofs[at].most >= -math.log(probability)
 
-    def missing(self, probability: float) -> int:
-        """How many more right verdicts, all above a starting point, would prove something."""
-        return min(
-            self._proofs[start].right_until(-math.log(probability * share))
-            for start, share in STARTS
-        )
+    def missing(self, probability: float) -> tuple[int, float]:
+        """How many more right verdicts would prove something, if all are on answers of at least
+        this confidence."""
+        proof, level = self._proofs[self._start], -math.log(probability * AT_START)
+        return proof.right_until(level), GRID[self._start]
+
+    def worth_judging(self, probability: float) -> float:
+        """The confidence from which on a verdict teaches most, by the ones that came before.
+
+        Answers that will hardly ever be kept need no verdict. Once something is proven, the
+        calibration's confidences are moved by what the verdicts say (one number, held back by a
+        prior), and answers are judged that are then right with a chance of 1 - `error`.
+        """
+        proven = self.threshold(probability) is not None
+        doubt = min(self.error * (1 if proven else DOUBT), MOST_ERROR)
+        moved = _chance(1 - doubt, -_shift(self._said) if proven else 0.0)
+        return min(on_grid(moved), GRID[self._start])
 
     def learnt(self, probability: float) -> Learnt:
         """All of it, for a request that states this error."""
@@ -465,7 +512,7 @@ class Evidence:
             self.verdicts,
             self.threshold(probability),
             frozenset(each for at, each in enumerate(GRID) if self._refuted(at, probability)),
-            self.missing(probability),
+            *self.missing(probability),
         )
 
 
@@ -480,25 +527,6 @@ def gather(verdicts: Iterable[Verdict], error: float) -> Evidence:
     for verdict in verdicts:
         evidence.add(verdict)
     return evidence
-
-
-def worth_judging(verdicts: Sequence[Verdict], error: float) -> float:
-    """The confidence above which a verdict teaches most, by the ones that came before.
-
-    Answers that will hardly ever be kept need no verdict. The calibration's confidences are moved
-    by what the verdicts say (one number, held back by a prior), and answers are judged from the
-    lowest threshold on at which about `error` of those judged so far would be wrong.
-    """
-    if len(verdicts) < FEWEST_GUESSED:
-        return 0.0
-    shift = _shift(verdicts)
-    chances = [(each.confidence, _chance(each.confidence, shift)) for each in verdicts]
-    lowest = GRID[STARTS[0][0]]
-    for threshold in GRID:
-        above = [1 - chance for confidence, chance in chances if confidence >= threshold]
-        if above and math.fsum(above) / len(above) <= 1.2 * error:
-            lowest = min(lowest, threshold)
-    return lowest
 
 
 def _shift(verdicts: Sequence[Verdict]) -> float:

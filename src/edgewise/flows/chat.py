@@ -456,7 +456,9 @@ class Chat(TextFlow):
     @override
     def kept_from(self, plan: Plan) -> float | None:
         kept_from = super().kept_from(plan)
-        return kept_from if self.judges_whole or not kept_from else None
+        # Of a promise to measured families, strangers left however sure the device was of them.
+        chosen = self.judges_whole and not self.draft.gate.longest
+        return kept_from if chosen or not kept_from else None
 
     @override
     def own_up(self) -> None:

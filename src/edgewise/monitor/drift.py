@@ -102,6 +102,7 @@ class Outlook:
             "max_error": self.error,
             "threshold": self.learnt.threshold,
             "missing": self.learnt.missing,
+            "judged_from": self.learnt.judged_from,
             "words": str(self),
         }
 
@@ -120,7 +121,8 @@ class Outlook:
             )
         verdicts = "verdict" if learnt.missing == 1 else "verdicts"
         return (
-            f"with {learnt.missing:,} more right {verdicts} {share} can be promised here; {today}"
+            f"with {learnt.missing:,} more right {verdicts} {share} can be promised here "
+            f"(on answers from {learnt.judged_from:.2f} on; others do not count yet); {today}"
         )
 
 

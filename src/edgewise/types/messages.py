@@ -188,13 +188,15 @@ class Learnt:
 
     threshold  the lowest that they prove; None: none
     refuted    the thresholds at which they show that more is wrong
-    missing    how many more right verdicts would prove something
+    missing    how many more right verdicts would prove something, if all are on answers of at
+               least the confidence `judged_from`
     """
 
     verdicts: int
     threshold: float | None
     refuted: frozenset[float]
     missing: int
+    judged_from: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
