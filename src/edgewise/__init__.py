@@ -40,7 +40,7 @@ _MODULES = {
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",
-    "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
+    "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend VoiceBackend",
     "edgewise.mcp_client": "ToolServers",
     "edgewise.record.ledger": "Book Ledger",
     "edgewise.settings": "EngineOptions ProviderSettings ServerSettings Settings SettingsOptions",
@@ -49,8 +49,8 @@ _MODULES = {
     "edgewise.types.messages": (
         "Audio AudioLike CallOptions ChatOptions Image ImageLike ListenOptions Message "
         "MessageDict "
-        "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeechOptions Tool "
-        "ToolCall ToolLike Word"
+        "RequestOptions ResponseFormat ResponseFormatLike RunnableTool SpeakOptions SpeechOptions "
+        "Tool ToolCall ToolLike Word"
     ),
     "edgewise.types.pictures": "Line SeenReply Sight Thing",
     "edgewise.types.questions": "Choice Described QuestionLike Score State YesNo",
@@ -58,7 +58,9 @@ _MODULES = {
         "Attempt CallReply Complaint Decision Event Finished Intent Reply Switched TextDelta "
         "Token ToolResult Usage"
     ),
-    "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance",
+    "edgewise.types.transcripts": (
+        "Correction LiveUpdate Segment Spoken SpokenReply Transcript Utterance"
+    ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -33,6 +33,7 @@ from edgewise.local.backend import (
     SpeechBackend,
     TokenStream,
     VisionBackend,
+    VoiceBackend,
     abandon,
     nothing,
 )
@@ -43,7 +44,7 @@ from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Service
 from edgewise.types.pictures import Sight
 from edgewise.types.replies import Attempt, Finish, watched
-from edgewise.types.transcripts import Heard
+from edgewise.types.transcripts import Heard, Spoken
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
@@ -308,6 +309,14 @@ class QueuedEmbedder(_Queued[EmbedBackend]):
             return self.model.embed(texts, pause=between)
 
 
+class QueuedVoice(_Queued[VoiceBackend]):
+    """A text is a turn."""
+
+    def speak(self, text: str, **options: Any) -> Spoken:
+        with self.turn():
+            return self.model.speak(text, **options)
+
+
 class QueuedVisionSkill(_Queued[VisionBackend]):
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
@@ -369,6 +378,10 @@ class QueuedParts(Parts):
         if isinstance(found, QueuedTranscriber):  # the transcriber, who can translate
             return found
         return self._share(found, QueuedTranscriber)
+
+    @override
+    def voice(self) -> VoiceBackend:
+        return self._share(super().voice(), QueuedVoice)
 
     @override
     def embedder(self) -> EmbedBackend:

@@ -1,4 +1,4 @@
-"""The microphone: chunks of sound as they come, at the rate that speech models need."""
+"""The microphone: chunks of sound as they come, at the rate that models need. And the other way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from edgewise.errors import ExtraMissing, NoMicrophone
-from edgewise.speech.audio import RATE
+from edgewise.speech.audio import RATE, in_wave
 
 CHUNK_S = 0.1
 MOST_WAITING = 600  # chunks, one minute; more are dropped and counted
@@ -77,3 +77,26 @@ def open_microphone(device: str | None = None) -> Iterator[Microphone]:
     finally:
         stream.abort()
         stream.close()
+
+
+def open_player() -> Callable[[bytes], None]:
+    """What plays a WAV and comes back when it has ended. Raises ExtraMissing, or NoMicrophone."""
+    try:
+        import sounddevice  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise ExtraMissing("microphone", "sounddevice") from error
+    except OSError as error:
+        raise NoMicrophone(
+            "the PortAudio library is missing (on Debian and Ubuntu: apt install libportaudio2); "
+            "write the sound to a file: --output FILE"
+        ) from error
+
+    def play(data: bytes) -> None:
+        pcm, rate = in_wave(data)
+        try:
+            with sounddevice.RawOutputStream(samplerate=rate, channels=1, dtype="int16") as stream:
+                stream.write(pcm)
+        except sounddevice.PortAudioError as error:
+            raise NoMicrophone(f"no sound can be played: {error}; --output FILE") from error
+
+    return play
