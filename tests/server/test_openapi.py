@@ -156,7 +156,7 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         body["id"] = ASKED
     if path == "/edgewise/models":
         body["model"] = "auto"  # which was given to the server
-    if path == "/v1/audio/transcriptions" and "file" in body:
+    if path.startswith("/v1/audio/trans") and "file" in body:
         body["file"] = TALK
 
 
