@@ -35,6 +35,7 @@ from edgewise.types.messages import (
     CallOptions,
     ListenOptions,
     RequestOptions,
+    SpeakOptions,
     SpeechOptions,
 )
 
@@ -262,6 +263,7 @@ METHODS: list[tuple[Callable[..., Any], type]] = [
     *((kind.call, CallOptions) for kind in (Engine, AsyncEngine)),
     *((kind.transcribe, SpeechOptions) for kind in (Engine, AsyncEngine)),
     *((kind.listen, ListenOptions) for kind in (Engine, AsyncEngine)),
+    *((kind.speak, SpeakOptions) for kind in (Engine, AsyncEngine)),
     *((kind.embed, EmbedOptions) for kind in (Engine, AsyncEngine)),
     *((kind.decide, DecideOptions) for kind in (Engine, AsyncEngine)),
     *(

@@ -40,7 +40,7 @@ _MODULES = {
     ),
     "edgewise.flows.listen": "LiveTranscriber",
     "edgewise.folder_search": "FolderIndex",
-    "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend",
+    "edgewise.local.backend": "CallBackend ChatBackend EmbedBackend SpeechBackend VoiceBackend",
     "edgewise.mcp_client": "ToolServers",
     "edgewise.record.ledger": "Book Ledger",
     "edgewise.settings": "EngineOptions ProviderSettings ServerSettings Settings SettingsOptions",
@@ -49,14 +49,16 @@ _MODULES = {
     "edgewise.types.messages": (
         "Audio AudioLike CallOptions ChatOptions Choice Described Image ImageLike "
         "ListenOptions Message MessageDict QuestionLike RequestOptions ResponseFormat "
-        "ResponseFormatLike RunnableTool Score SpeechOptions State Tool ToolCall ToolLike Word "
-        "YesNo"
+        "ResponseFormatLike RunnableTool Score SpeakOptions SpeechOptions State Tool ToolCall "
+        "ToolLike Word YesNo"
     ),
     "edgewise.types.replies": (
         "Attempt CallReply Complaint Decision Event Finished Intent Line Reply SeenReply Sight "
         "Switched TextDelta Thing Token ToolResult Usage"
     ),
-    "edgewise.types.transcripts": "Correction LiveUpdate Segment Transcript Utterance",
+    "edgewise.types.transcripts": (
+        "Correction LiveUpdate Segment Spoken SpokenReply Transcript Utterance"
+    ),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

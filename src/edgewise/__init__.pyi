@@ -48,6 +48,7 @@ from edgewise.local.backend import CallBackend as CallBackend
 from edgewise.local.backend import ChatBackend as ChatBackend
 from edgewise.local.backend import EmbedBackend as EmbedBackend
 from edgewise.local.backend import SpeechBackend as SpeechBackend
+from edgewise.local.backend import VoiceBackend as VoiceBackend
 from edgewise.mcp_client import ToolServers as ToolServers
 from edgewise.record.ledger import Book as Book
 from edgewise.record.ledger import Ledger as Ledger
@@ -82,6 +83,7 @@ from edgewise.types.messages import ResponseFormat as ResponseFormat
 from edgewise.types.messages import ResponseFormatLike as ResponseFormatLike
 from edgewise.types.messages import RunnableTool as RunnableTool
 from edgewise.types.messages import Score as Score
+from edgewise.types.messages import SpeakOptions as SpeakOptions
 from edgewise.types.messages import SpeechOptions as SpeechOptions
 from edgewise.types.messages import State as State
 from edgewise.types.messages import Tool as Tool
@@ -109,6 +111,8 @@ from edgewise.types.replies import Usage as Usage
 from edgewise.types.transcripts import Correction as Correction
 from edgewise.types.transcripts import LiveUpdate as LiveUpdate
 from edgewise.types.transcripts import Segment as Segment
+from edgewise.types.transcripts import Spoken as Spoken
+from edgewise.types.transcripts import SpokenReply as SpokenReply
 from edgewise.types.transcripts import Transcript as Transcript
 from edgewise.types.transcripts import Utterance as Utterance
 

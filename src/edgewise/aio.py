@@ -26,7 +26,13 @@ from edgewise.conversation import MCP_TIMEOUT_S, Conversation
 from edgewise.engine import Engine
 from edgewise.errors import Cancelled
 from edgewise.flows.listen import LiveTranscriber
-from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    EmbedBackend,
+    SpeechBackend,
+    VoiceBackend,
+)
 from edgewise.record.ledger import Book
 from edgewise.requests import Prompt, takes
 from edgewise.settings import EngineOptions, Settings
@@ -44,12 +50,13 @@ from edgewise.types.messages import (
     Message,
     QuestionLike,
     RequestOptions,
+    SpeakOptions,
     SpeechOptions,
     State,
     ToolLike,
 )
 from edgewise.types.replies import CallReply, Event, Parsed, Reply, SeenReply, ToolResult
-from edgewise.types.transcripts import LiveUpdate, Transcript
+from edgewise.types.transcripts import LiveUpdate, SpokenReply, Transcript
 
 MOST_WAITING = 1024  # requests before a local model; more are refused with DeviceBusy
 LEAVING_S = 5.0  # to wait for cancelled work to end: a model may be in the middle of a pass
@@ -135,6 +142,7 @@ class AsyncEngine:
         ledger: Book | str | None = None,
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
+        voice: VoiceBackend | None = None,
         **changes: Unpack[EngineOptions],
     ) -> None:
         self.engine: Engine = SharedEngine(
@@ -146,6 +154,7 @@ class AsyncEngine:
             ledger=ledger,
             transcriber=transcriber,
             embedder=embedder,
+            voice=voice,
             **changes,
         )
         self.workers = Workers()
@@ -239,6 +248,11 @@ class AsyncEngine:
     def listen(self, **options: Unpack[ListenOptions]) -> AsyncLiveTranscriber:
         """Live captions: `start`, `process(chunk)` for each chunk of sound, `stop`."""
         return AsyncLiveTranscriber(self, self.engine.listen(**options))
+
+    @takes(SpeakOptions)
+    async def speak(self, text: str, **options: Unpack[SpeakOptions]) -> SpokenReply:
+        """The text as sound: `reply.audio` has the bytes of a file."""
+        return await self.workers.result(lambda: self.engine.speak(text, **options))
 
     @takes(EmbedOptions)
     async def embed(

@@ -17,7 +17,13 @@ from edgewise.cloud.provider import Cloud
 from edgewise.errors import InvalidRequest
 from edgewise.flows import chat
 from edgewise.flows.route import unwatched
-from edgewise.local.backend import CallBackend, ChatBackend, EmbedBackend, SpeechBackend
+from edgewise.local.backend import (
+    CallBackend,
+    ChatBackend,
+    EmbedBackend,
+    SpeechBackend,
+    VoiceBackend,
+)
 from edgewise.parts import Parts
 from edgewise.record.ledger import Book
 from edgewise.requests import Prompt, asked_model, checked, takes
@@ -39,6 +45,7 @@ from edgewise.types.messages import (
     QuestionLike,
     Request,
     RequestOptions,
+    SpeakOptions,
     SpeechOptions,
     State,
     ToolLike,
@@ -54,7 +61,7 @@ from edgewise.types.replies import (
     Switched,
     TextDelta,
 )
-from edgewise.types.transcripts import Transcript
+from edgewise.types.transcripts import SpokenReply, Transcript
 
 if TYPE_CHECKING:
     from edgewise.flows.listen import LiveTranscriber
@@ -84,6 +91,7 @@ class Engine:
         ledger: Book | str | None = None,
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
+        voice: VoiceBackend | None = None,
         **changes: Unpack[EngineOptions],
     ) -> None:
         self._use(
@@ -95,6 +103,7 @@ class Engine:
                 ledger=ledger,
                 transcriber=transcriber,
                 embedder=embedder,
+                voice=voice,
                 **changes,
             )
         )
@@ -173,6 +182,11 @@ class Engine:
         live = tasks.listen(self.parts, options)
         self.parts.streams.add(live)
         return live
+
+    @takes(SpeakOptions)
+    def speak(self, text: str, **options: Unpack[SpeakOptions]) -> SpokenReply:
+        """The text as sound: `reply.audio` has the bytes of a file."""
+        return tasks.speak(self.parts, text, options)
 
     @takes(EmbedOptions)
     def embed(self, texts: str | Sequence[str], **options: Unpack[EmbedOptions]) -> Embeddings:

@@ -66,6 +66,7 @@ from edgewise.local.backend import (
     EmbedBackend,
     SpeechBackend,
     VisionBackend,
+    VoiceBackend,
     abandon,
     forget_at_fork,
 )
@@ -127,6 +128,7 @@ _THAT_DO: dict[Service, str] = {
     "transcribe": "that transcribes",
     "translate": "that translates speech",
     "embed": "that embeds",
+    "speak": "that speaks",
 }
 
 RATES_FILE = "rates.json"
@@ -185,6 +187,7 @@ class Parts:
         ledger: Book | str | None = None,
         transcriber: SpeechBackend | None = None,
         embedder: EmbedBackend | None = None,
+        voice: VoiceBackend | None = None,
         **changes: Unpack[EngineOptions],
     ) -> None:
         if settings is not None and not isinstance(settings, Settings):
@@ -204,6 +207,7 @@ class Parts:
         check_part("ledger", ledger, "claim", "Ledger")
         check_part("transcriber", transcriber, "hear", "SpeechBackend")
         check_part("embedder", embedder, "embed", "EmbedBackend")
+        check_part("voice", voice, "speak", "VoiceBackend")
         self.settings = settings.with_changes(**named) if settings else Settings.load(**named)
         self._proposal: Proposal | None = None
         if backend is None:
@@ -234,6 +238,7 @@ class Parts:
         self._given = backend, function_model, transcriber, embedder
         self._backend, self._function_model, self._transcriber, self._embedder = self._given
         self._translator: SpeechBackend | None = None
+        self._voice: VoiceBackend | None = voice
         self._function_models: dict[str, CallBackend] = {}  # that requests named
         self._cloud = cloud
         self.vision_skills: dict[str, VisionBackend] = {}  # by name; opened, or lent to the engine
@@ -396,6 +401,15 @@ class Parts:
     def hears(self) -> bool:
         """Whether a transcriber was given or the extra for one is installed."""
         return self._transcriber is not None or find_spec("faster_whisper") is not None
+
+    def voice(self) -> VoiceBackend:
+        """What speaks. Raises ModelNotFound with the line that installs it."""
+        with self._opening:
+            if self._voice is None:
+                from edgewise.local.espeak import open_voice  # noqa: PLC0415 - few speak
+
+                self._voice = open_voice()
+            return self._voice
 
     def embedder(self) -> EmbedBackend:
         """The model that makes vectors."""
@@ -876,8 +890,15 @@ def provider_configs(settings: Settings, task: Service = "chat") -> Iterator[Pro
             base_url=row.base_url,
             key=key,
             limits=time_limits(settings),
-            rates=row.rates if row.default_model in ("", model) else None,
+            rates=_rates_of(row, model, task),
+            voice=row.voice if task == "speak" else "",
         )
+
+
+def _rates_of(row: Provider, model: str, task: Service) -> Rates | None:
+    if task == "speak":
+        return None if row.voice_price is None else Rates(0.0, 0.0, 0.0, row.voice_price)
+    return row.rates if row.default_model in ("", model) else None
 
 
 def provider_rows(settings: Settings) -> dict[str, Provider]:
@@ -903,6 +924,9 @@ def provider_rows(settings: Settings) -> dict[str, Provider]:
             speech_model=table.speech_model or (known.speech_model if known else ""),
             translation_model=table.translation_model or (known.translation_model if known else ""),
             embedding_model=table.embedding_model or (known.embedding_model if known else ""),
+            voice_model=table.voice_model or (known.voice_model if known else ""),
+            voice=table.voice or (known.voice if known else "alloy"),
+            voice_price=table.voice_price,
             decisions=table.decisions or (known.decisions if known else ""),  # type: ignore[arg-type]  # checked
             decision_model=table.decision_model or (known.decision_model if known else ""),
             rates=_own_rates(table),
@@ -928,6 +952,8 @@ def _with_variables(settings: Settings, row: Provider) -> Provider:
         speech_model=get(f"{ours}_SPEECH_MODEL", "") or row.speech_model,
         translation_model=get(f"{ours}_TRANSLATION_MODEL", "") or row.translation_model,
         embedding_model=get(f"{ours}_EMBEDDING_MODEL", "") or row.embedding_model,
+        voice_model=get(f"{ours}_VOICE_MODEL", "") or row.voice_model,
+        voice=get(f"{ours}_VOICE", "") or row.voice,
         decision_model=get(f"{ours}_DECISION_MODEL", "") or row.decision_model,
     )
 

@@ -47,6 +47,7 @@ from edgewise.types.messages import (
     ResponseFormat,
     Role,
     Score,
+    SoundFormat,
     ToolCall,
     YesNo,
     as_kinds,
@@ -100,6 +101,9 @@ OPTIONS = {
     "hint": "names and words as they should be spelt; no model has to follow it",
     "translate": "True: write it down in English, whatever language it is spoken in",
     "channels": "split: each channel of a sound is heard by itself, as a speaker of its own",
+    "voice": "who speaks: a language of the device's voice, as 'en-gb', or a name of the cloud's",
+    "speed": "of the voice, 0.25 to 4",
+    "format": "of the sound: wav, pcm, mp3, opus, aac, flac",
     "progress": "is called with the seconds of sound read so far, and the seconds in all",
     "rate": "samples per second of the chunks, default 16,000",
     "step_s": "seconds of speech between two hypotheses, default 1; less is faster, costs more",
@@ -118,17 +122,19 @@ _ELSEWHERE = {
     "stop_sequences": "stop",
     "confidence": "threshold",
 }
+
+
+def _choice(names: Any) -> tuple[Callable[[Any], bool], str]:
+    return lambda given: _is_one_of(given, names), " or ".join(map(repr, get_args(names)))
+
+
 # The plain types of options. The others have readers of their own.
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     float: (lambda given: is_number(given), "a number"),
     int: (lambda given: is_number(given) and isinstance(given, Integral), "a whole number"),
     str: (lambda given: isinstance(given, str), "text"),
     bool: (lambda given: isinstance(given, bool), "True or False"),
-    Handoff: (lambda given: _is_one_of(given, Handoff), " or ".join(map(repr, get_args(Handoff)))),
-    Channels: (
-        lambda given: _is_one_of(given, Channels),
-        " or ".join(map(repr, get_args(Channels))),
-    ),
+    **{names: _choice(names) for names in (Handoff, Channels, SoundFormat)},
 }
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _ADDRESSES = ("http://", "https://", "data:")

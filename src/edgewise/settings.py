@@ -173,6 +173,9 @@ class ProviderSettings:
     key_env: str = ""
     speech_model: str = ""
     translation_model: str = ""
+    voice_model: str = ""
+    voice: str = ""
+    voice_price: float | None = None
     embedding_model: str = ""
     decisions: str = ""
     decision_model: str = ""

@@ -32,6 +32,7 @@ from edgewise.local.backend import (
     SpeechBackend,
     TokenStream,
     VisionBackend,
+    VoiceBackend,
     abandon,
     nothing,
 )
@@ -41,7 +42,7 @@ from edgewise.settings import Settings
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, RequestOptions, Service
 from edgewise.types.replies import Attempt, Finish, Sight, watched
-from edgewise.types.transcripts import Heard
+from edgewise.types.transcripts import Heard, Spoken
 
 if TYPE_CHECKING:
     from edgewise.local.backend import PictureArray, Samples
@@ -306,6 +307,14 @@ class QueuedEmbedder(_Queued[EmbedBackend]):
             return self.model.embed(texts, pause=between)
 
 
+class QueuedVoice(_Queued[VoiceBackend]):
+    """A text is a turn."""
+
+    def speak(self, text: str, **options: Any) -> Spoken:
+        with self.turn():
+            return self.model.speak(text, **options)
+
+
 class QueuedVisionSkill(_Queued[VisionBackend]):
     """A skill with pictures: each picture is a turn, and others have theirs in between."""
 
@@ -367,6 +376,10 @@ class QueuedParts(Parts):
         if isinstance(found, QueuedTranscriber):  # the transcriber, who can translate
             return found
         return self._share(found, QueuedTranscriber)
+
+    @override
+    def voice(self) -> VoiceBackend:
+        return self._share(super().voice(), QueuedVoice)
 
     @override
     def embedder(self) -> EmbedBackend:

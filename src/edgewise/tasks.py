@@ -33,7 +33,7 @@ from edgewise.local.backend import CallBackend, ChatBackend, QuestionReader
 from edgewise.local.catalogue import PROJECTOR, row_named
 from edgewise.parts import Parts
 from edgewise.record.ledger import ToolRecord
-from edgewise.requests import as_questions, as_state, as_texts, checked, shown
+from edgewise.requests import as_questions, as_state, as_texts, check_text, checked, shown
 from edgewise.settings import Settings
 from edgewise.types.answers import Answers, DecideOptions
 from edgewise.types.embeddings import Embeddings, EmbedOptions
@@ -48,13 +48,14 @@ from edgewise.types.messages import (
     Question,
     QuestionLike,
     Request,
+    SpeakOptions,
     SpeechOptions,
     State,
     ToolCall,
     Word,
 )
 from edgewise.types.replies import Attempt, CallReply, Event, Finished, Reply, SeenReply, ToolResult
-from edgewise.types.transcripts import Transcript
+from edgewise.types.transcripts import SpokenReply, Transcript
 
 if TYPE_CHECKING:
     from edgewise.calls.tools import Toolbox
@@ -331,6 +332,49 @@ def checked_language(language: str) -> str:
     if not (plain.isascii() and plain.isalpha() and 2 <= len(plain) <= 3):
         raise InvalidRequest(f"language {language!r}: a code like 'en'")
     return plain
+
+
+MOST_SPOKEN = 16_000  # characters of one request: twenty minutes
+LONGEST_VOICE = 64  # characters of its name
+SLOWEST_VOICE, QUICKEST_VOICE = 0.25, 4.0  # as OpenAI's
+
+
+def speak(parts: Parts, text: str, options: SpeakOptions) -> SpokenReply:
+    """The text as sound."""
+    from edgewise.flows import speak as flow
+    from edgewise.speech.audio import require_writer
+
+    given = checked(options, SpeakOptions)
+    said = check_text(text, "text")
+    if not said.strip():
+        raise InvalidRequest("text: there is nothing to say")
+    if len(said) > MOST_SPOKEN:
+        raise InvalidRequest(f"text: {len(said):,} characters; at most {MOST_SPOKEN:,} at once")
+    speed = given.pop("speed", 1.0)
+    if not SLOWEST_VOICE <= speed <= QUICKEST_VOICE:
+        raise InvalidRequest(f"speed = {speed}: {SLOWEST_VOICE:g} to {QUICKEST_VOICE:g}")
+    kind, voice = given.pop("format", "wav"), given.pop("voice", "")
+    if not (voice.isprintable() and len(voice) <= LONGEST_VOICE):
+        raise InvalidRequest(f"voice: expected a name, got {shown(voice)}")
+    require_writer(kind)
+    language = given.pop("language", "")
+    checked_language(language)  # a voice may be of a region, as en-gb
+    request = replace(
+        parts.request(said, **given),
+        task="speak",
+        voice=voice,
+        language=language,
+        speed=speed,
+        sound=kind,
+    )
+    needed = flow.SpeakNeeds(
+        voice=parts.voice,
+        cloud=parts.cloud("speak"),
+        policy=plugins.load("policies", request.policy),
+        clock=time.perf_counter,
+        pause=parts.check_wanted,
+    )
+    return parts.keep(request, lambda attempts: flow.speak(request, needed, attempts))
 
 
 MOST_REHEARD = 3  # pieces of one spoken request that the cloud hears

@@ -140,6 +140,7 @@ class TenPerToken:
         stored_long_tokens: int = 0,
         spoken_tokens: int = 0,
         searches: int = 0,
+        characters: int = 0,
     ) -> int:
         return 10 * (input_tokens + output_tokens)
 

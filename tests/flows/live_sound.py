@@ -78,6 +78,7 @@ class LevelTranscriber:
         words: bool = True,
         hint: str = "",
         temperature: float = 0.0,
+        translate: bool = False,
     ) -> list[Heard]:
         with self._lock:
             self.listened.append(len(samples))

@@ -37,6 +37,7 @@ class Serving:
         function_model: Any = None,
         transcriber: Any = None,
         embedder: Any = None,
+        voice: Any = None,
         **server: Any,
     ) -> Served:
         variables = {"OPENAI_API_KEY": "sk-cloud-key-0123456789", **(environment or {})}
@@ -49,7 +50,8 @@ class Serving:
             **(settings or {}),
         )
         backend = backend or ScriptedBackend.confident("Paris is the capital of France.")
-        parts = {"function_model": function_model, "transcriber": transcriber, "embedder": embedder}
+        parts = {"function_model": function_model, "transcriber": transcriber}
+        parts |= {"embedder": embedder, "voice": voice}
         return self._stack.enter_context(Served.started(loaded, backend, **parts))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,8 +33,10 @@ from edgewise.testing import (
     ScriptedEmbedder,
     ScriptedFunctionModel,
     ScriptedTranscriber,
+    ScriptedVoice,
     heard,
 )
+from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from tests.server.conftest import Serving
 from tests.server.served import Served
 from tests.speech.made_voice import silence, voice, wav
@@ -81,7 +84,11 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
         parts = {
             "function_model": ScriptedFunctionModel(['set_timer {"minutes":5}']),
-            "transcriber": ScriptedTranscriber([[heard("the first part", 0.2, 2.0, 0.97)]]),
+            "transcriber": ScriptedTranscriber(
+                [[heard("the first part", 0.2, 2.0, 0.97)]],
+                facts=replace(SCRIPTED_TRANSCRIBER_FACTS, translates=True),
+            ),
+            "voice": ScriptedVoice(),
             "embedder": ScriptedEmbedder(),
         }
         with Served.started(loaded, ScriptedBackend.confident("Paris."), **parts) as served:
@@ -149,7 +156,7 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         body["id"] = ASKED
     if path == "/edgewise/models":
         body["model"] = "auto"  # which was given to the server
-    if path == "/v1/audio/transcriptions" and "file" in body:
+    if path.startswith("/v1/audio/trans") and "file" in body:
         body["file"] = TALK
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import math
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from edgewise import parts
 from edgewise.errors import ExtraMissing, ModelNotFound
-from edgewise.testing import LoopbackCloud, ScriptedTranscriber, Status, heard
+from edgewise.testing import LoopbackCloud, ScriptedTranscriber, ScriptedVoice, Status, heard
 from edgewise.testing.scripted import SCRIPTED_TRANSCRIBER_FACTS
 from tests.conftest import MODELS_DIR
 from tests.flows.test_transcribe import CALL as TWO_SPEAKERS
@@ -319,3 +320,51 @@ def test_channels_are_speakers(serving: Serving) -> None:
     assert "".join(event.delta for event in events[:-1]) == events[-1].text
     with pytest.raises(openai.BadRequestError, match="channels"):
         ask(served, extra_body={"channels": "three"})
+
+
+def test_a_text_is_spoken_as_openais_clients_ask(serving: Serving, cloud: LoopbackCloud) -> None:
+    voice = ScriptedVoice()
+    client = serving(voice=voice).openai()
+    said: Any = client.audio.speech.create(model="tts-1", voice="alloy", input="Good morning.")
+    assert said.content.startswith(b"ID3")  # mp3 is what they get unless they ask for another
+    assert said.response.headers["content-type"] == "audio/mpeg"
+    assert said.response.headers["x-edgewise-source"] == "local"
+    asked = {"model": "tts-1", "voice": "alloy", "input": "Good morning.", "speed": 1.25}
+    with client.audio.speech.with_streaming_response.create(**asked, response_format="wav") as wave:
+        assert b"".join(wave.iter_bytes()).startswith(b"RIFF")
+    assert voice.texts == ["Good morning."] * 2
+    assert not cloud.requests
+
+
+def test_spoken_words_come_as_events_where_that_is_asked(serving: Serving) -> None:
+    served = serving(voice=ScriptedVoice())
+    asked = {"model": "auto", "voice": {"id": "any"}, "input": "Hello.", "stream_format": "sse"}
+    events = served.chunks("/v1/audio/speech", **asked, response_format="wav")
+    assert [event["type"] for event in events] == ["speech.audio.delta", "speech.audio.done"]
+    assert base64.b64decode(events[0]["audio"]).startswith(b"RIFF")
+    assert events[1]["edgewise"]["source"] == "local"
+
+
+def test_the_cloud_speaks_where_it_is_named_and_private_text_stays(
+    serving: Serving, cloud: LoopbackCloud
+) -> None:
+    served = serving(voice=ScriptedVoice())
+    asked = {"voice": "nova", "input": "Hello.", "response_format": "wav"}
+    there = served.http.post("/v1/audio/speech", json={"model": "cloud", **asked})
+    assert (there.status_code, there.headers["x-edgewise-source"]) == (200, "cloud")
+    assert cloud.requests[0].body["voice"] == "nova"
+    private = {"x-edgewise-privacy": "private"}
+    here = served.http.post("/v1/audio/speech", json={"model": "auto", **asked}, headers=private)
+    assert here.headers["x-edgewise-source"] == "local"
+    shut = served.http.post("/v1/audio/speech", json={"model": "cloud", **asked}, headers=private)
+    assert shut.status_code >= 400 and len(cloud.requests) == 1
+
+
+def test_what_cannot_be_spoken_is_refused_with_the_field(serving: Serving) -> None:
+    served = serving(voice=ScriptedVoice())
+    asked = {"model": "auto", "voice": "alloy", "input": "Hello."}
+    for wrong in ({"input": ""}, {"input": 5}, {"speed": 9}, {"response_format": "midi"}):
+        answer = served.http.post("/v1/audio/speech", json=asked | wrong)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(wrong)))
+    long = served.http.post("/v1/audio/speech", json=asked | {"input": "x" * 16_001})
+    assert long.status_code == 400 and "16,000" in long.json()["error"]["message"]

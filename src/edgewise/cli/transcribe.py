@@ -1,4 +1,4 @@
-"""`edgewise transcribe` and `edgewise listen`: sound in; text, subtitles or captions out."""
+"""`edgewise transcribe` and `listen`: sound in, words out. `edgewise say`: the other way."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ from edgewise.errors import EdgewiseError, InvalidRequest
 from edgewise.flows.listen import HURRY_S, LiveTranscriber
 from edgewise.local.catalogue import TRANSLATOR, row_named
 from edgewise.settings import Settings
-from edgewise.speech.audio import CHUNK_S, RATE, open_microphone, open_sound
+from edgewise.speech.audio import CHUNK_S, RATE, open_microphone, open_player, open_sound
 from edgewise.speech.words import as_srt, as_vtt, named, written
-from edgewise.types.messages import Channels, Word
-from edgewise.types.transcripts import Correction, LiveUpdate, Segment, Transcript
+from edgewise.tasks import QUICKEST_VOICE, SLOWEST_VOICE
+from edgewise.types.messages import Channels, SoundFormat, Word
+from edgewise.types.transcripts import Correction, LiveUpdate, Segment, SpokenReply, Transcript
 
 PLACES = {"local": "device", "cloud": "cloud", "mixed": "device, corrected by the cloud"}
 # How keys of known providers begin, for a key that comes without a name.
@@ -490,3 +491,68 @@ def correction_line(correction: Correction, start: float) -> Text:
     line.append("cloud: ", style=COLOURS["cloud"])
     line.append(printable(correction.replaced), style="strike")
     return line.append(printable(f" → {correction.cloud_result}"), style="not dim")
+
+
+# -- the other way ---------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("words", metavar="TEXT", nargs=-1)
+@click.option("--output", "--out", "-o", metavar="FILE", type=click.Path(dir_okay=False),
+              help="Write a file; its ending says of what kind.")  # fmt: skip
+@click.option("--voice", metavar="NAME", help="Such as en-gb, or a name of the cloud's.")
+@options.language
+@click.option("--speed", type=click.FloatRange(SLOWEST_VOICE, QUICKEST_VOICE), default=1.0)
+@click.option("--format", "-f", "kind", type=click.Choice(get_args(SoundFormat)))
+@options.placement
+@options.personal
+@options.as_json
+def say(
+    words: tuple[str, ...], output: str | None, kind: str | None, as_json: bool, **given: Any
+) -> None:
+    """Speak TEXT, or what comes on standard input.
+
+    The device speaks, with espeak-ng. A cloud that speaks is asked where that is not installed, or
+    with --policy prefer_cloud. Private text never leaves.
+
+    \b
+    edgewise say "The ferry leaves at ten."
+    edgewise say --output chapter.mp3 < chapter.txt
+    edgewise say --voice de "Guten Morgen" | aplay
+    """
+    text = options.read_prompt(words, "say what? edgewise say TEXT")
+    play = not output and sys.stdout.isatty()
+    if as_json and not output:
+        raise click.UsageError("--json goes with --output FILE: the sound needs a place")
+    ending = Path(output or "").suffix.lower().removeprefix(".")
+    known = [each for each in get_args(SoundFormat) if each in (kind or ending, "wav")]
+    player = open_player() if play else None
+    settings, request = options.split(given | {"model": None})
+    with Engine(settings) as engine:
+        spoken = engine.speak(text, format="wav" if play else known[-1], **request)
+    if output:
+        Path(output).write_bytes(spoken.audio.data)
+    elif player is not None:
+        player(spoken.audio.data)
+    else:
+        sys.stdout.buffer.write(spoken.audio.data)
+    if as_json:
+        print_json({"file": output, **spoken.to_dict()})
+    else:
+        console(stderr=True).print(_said(spoken, output))
+
+
+def _said(spoken: SpokenReply, output: str | None) -> Text:
+    line = Text("└ ", style="dim")
+    line.append(PLACES.get(spoken.source, spoken.source), style=f"bold {COLOURS[spoken.source]}")
+    facts = [
+        spoken.model,
+        f"voice {printable(spoken.voice)}",
+        f"{spoken.audio.seconds:.1f} s" if spoken.audio.seconds else "",
+        dollars(spoken.usage.cost_microdollars),
+        printable(output or ""),
+    ]
+    line.append("".join(f" · {fact}" for fact in facts if fact))
+    if spoken.degraded:
+        line.append(f" · degraded: {spoken.decision.degraded_code}", style="bold yellow")
+    return line

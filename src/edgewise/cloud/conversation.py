@@ -216,6 +216,11 @@ def audio_seconds(request: Request) -> float:
     return sum(sound.seconds or _longest(sound) for sound in request.audio)
 
 
+def spoken_characters(request: Request) -> int:
+    """That a voice is charged for."""
+    return len(request.state) if request.task == "speak" else 0
+
+
 def estimated_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)
 
@@ -284,7 +289,8 @@ def believable(finish: Finish) -> bool:
     return (
         all(type(count) is int and 0 <= count <= MOST_BELIEVED_TOKENS for count in counts)
         and 0 <= finish.audio_seconds <= MOST_BELIEVED_SECONDS
-        and bool(finish.input_tokens or finish.audio_seconds)  # something was sent
+        # Something was sent.
+        and bool(finish.input_tokens or finish.audio_seconds or finish.characters)
     )
 
 
@@ -297,6 +303,7 @@ def estimated_finish(request: Request, reason: FinishReason, characters: int) ->
         estimated=True,
         audio_tokens=math.ceil(audio_seconds(request) * TOKENS_PER_SECOND),
         audio_seconds=audio_seconds(request),
+        characters=spoken_characters(request),
     )
 
 
@@ -418,7 +425,7 @@ def _searches(tool: Mapping[str, Any]) -> bool:
 
 def most_output_tokens(request: Request) -> int:
     """Of an answer. The transcript of a long sound may exceed a chat's limit."""
-    if request.task == "embed":
+    if request.task in ("embed", "speak"):
         return 0
     if request.task == "decide":
         return TOKENS_OF_A_DECISION + sum(map(_most_chosen, request.questions.values()))

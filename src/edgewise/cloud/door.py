@@ -57,7 +57,7 @@ from edgewise.errors import (
     place_of,
 )
 from edgewise.types.messages import Image, Request, ToolCall, WireName, new_request_id
-from edgewise.types.replies import Attempt, Finish, Judged, Progress, Raw, Vectors, watched
+from edgewise.types.replies import Attempt, Finish, Judged, Progress, Raw, Vectors, Voiced, watched
 from edgewise.vision.pictures import MOST_PICTURES, encode, open_picture, shrink
 
 # -- the breaker: clouds that fail are left alone for a while --------------------------------------
@@ -502,6 +502,11 @@ class Door:
     def _reserve(self, request: Request, trip: _Trip) -> Request:
         """Set the money aside. Returns the request with the limit that makes the bound true."""
         config = trip.lane.config
+        limited = request.task == "speak" and self.budget_guard.has_budget(request)
+        if limited and not self.prices.known(config):
+            words = f"nobody knows what {config.name} charges for speech"
+            words += f" (voice_price in [providers.{config.name}] says it)"
+            raise CloudClosed(words, provider=config.name, code="price_unknown")
         refused: LedgerError | None = None
         for asked in self._limited(request, config):
             trip.reserved = highest(self.prices, config, asked)
@@ -616,7 +621,9 @@ class Door:
                 raise CloudTimeout(words, provider=name) from None
             raise
 
-    def _note(self, trip: _Trip, chunk: str | ToolCall | Vectors | Judged | Arrived | Raw) -> None:
+    def _note(
+        self, trip: _Trip, chunk: str | ToolCall | Vectors | Judged | Voiced | Arrived | Raw
+    ) -> None:
         if isinstance(chunk, Arrived | Raw):
             trip.arrived += chunk.size
         text = chunk.text if isinstance(chunk, Raw) else chunk

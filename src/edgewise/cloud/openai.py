@@ -42,11 +42,12 @@ from edgewise.cloud.http import (
     reading,
     refused,
     status_error,
+    unreadable,
 )
 from edgewise.cloud.provider import Arrived, Chunk, CloudProvider, ProviderConfig
 from edgewise.cloud.providers import PROVIDERS, Provider, row_for
 from edgewise.types.messages import Message, Original, Request, ResponseFormat, ToolCall
-from edgewise.types.replies import Finish, FinishReason, Vectors
+from edgewise.types.replies import Finish, FinishReason, Vectors, Voiced
 
 if TYPE_CHECKING:
     import openai
@@ -62,6 +63,7 @@ _ENDINGS = {
     "audio/ogg": "ogg",
     "audio/webm": "webm",
 }
+MOST_SOUND = 200_000_000  # bytes of one spoken text, an hour and more
 # Of a piece of an answer, what is read as itself.
 _DELTA = {"content", "refusal", "tool_calls", "role"}
 _NO_USAGE = re.compile(rb',\s*(?<!\\)"usage"\s*:\s*null')
@@ -115,9 +117,10 @@ class OpenAIProvider(WireProvider):
             yield from self._chat(request, wire_id)
             return
         headers = {WIRE_ID_HEADER: header_value(wire_id)}
-        if request.translate:
+        if request.translate or request.task == "speak":
+            asked = self._translate if request.translate else self._speak
             with self._wire.attempt(wire_id, request.via), mapped(config.name, config.key):
-                yield from self._translate(request, headers)
+                yield from asked(request, headers)
             return
         with self._wire.attempt(wire_id, request.via), _mapped(config):
             if request.task == "transcribe":
@@ -170,6 +173,35 @@ class OpenAIProvider(WireProvider):
                 raise TypeError("its text is not text")
         yield text
         yield estimated_finish(request, "stop", len(text))
+
+    def _speak(self, request: Request, headers: Mapping[str, str]) -> Iterator[Chunk]:
+        config, text = self._config, request.state
+        kind = "wav" if self._row.only_wav else request.sound
+        voice = request.voice or config.voice
+        body: dict[str, Any] = {"model": config.model, "input": text, "voice": voice}
+        body["response_format"] = kind
+        if request.speed != 1.0:
+            body["speed"] = request.speed
+        url = self._wire.base_url.rstrip("/") + "/audio/speech"
+        parts: list[bytes] = []
+        given = {**self._usual_headers, **headers}
+        with self._wire.client.stream("POST", url, json=body, headers=given) as response:
+            if not response.is_success:
+                response.read()
+                raise refused(config.name, response, key=config.key)
+            size = 0
+            for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                yield Arrived(len(part))
+                if size > MOST_SOUND:
+                    raise unreadable(config.name, "more sound than anybody asked for")
+            with reading(config.name):
+                if "json" in (said := response.headers.get("content-type", "")) or "text/" in said:
+                    raise TypeError("its sound is text")
+        if parts:
+            yield Voiced(b"".join(parts), kind, voice)
+        yield Finish("stop", characters=len(text))
 
     def check_key(self) -> None:
         with _mapped(self._config), reading(self._config.name):

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from edgewise.errors import CloudClosed
 from edgewise.types.messages import Request, ToolCall
-from edgewise.types.replies import Attempt, Finish, Judged, Raw, Vectors
+from edgewise.types.replies import Attempt, Finish, Judged, Raw, Vectors, Voiced
 
 # Names the engines that a request came through. A server that finds itself there refuses.
 VIA_HEADER = "x-edgewise-via"
@@ -27,7 +27,7 @@ class Arrived:
     size: int
 
 
-Chunk = str | ToolCall | Vectors | Judged | Finish | Arrived | Raw
+Chunk = str | ToolCall | Vectors | Judged | Voiced | Finish | Arrived | Raw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ class Rates:
     input: float
     output: float
     cached: float  # of what it had read before
+    characters: float | None = None  # of a million that are spoken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,7 @@ class ProviderConfig:
     key: str = field(default="", repr=False)  # must not appear in a traceback
     limits: TimeLimits = TimeLimits()
     rates: Rates | None = None  # None: as the price list says
+    voice: str = ""  # who speaks, unless a request says; of a model that speaks
 
 
 class CloudProvider(Protocol):
@@ -80,7 +82,8 @@ class CloudProvider(Protocol):
         Yield `Arrived` for every event without text or a whole call, and before a whole call for
         its pieces: what is not passed on would count as silence, and as free.
         For `request.task == "transcribe"` the text is what was said, "" if nobody spoke; for
-        "embed" it is one `Vectors` for the user's messages, for "decide" one `Judged`. A request
+        "embed" it is one `Vectors` for the user's messages, for "decide" one `Judged`, for "speak"
+        one `Voiced` of the text, in the format `request.sound` or as WAV. A request
         with an `original` of the provider's protocol leaves as that, and `Raw` pieces come in place
         of text and `Arrived`.
         It blocks, and runs on a thread of the door. `wire_id` names this try in the headers.
@@ -142,10 +145,11 @@ class Prices(Protocol):
         stored_long_tokens: int = 0,
         spoken_tokens: int = 0,
         searches: int = 0,
+        characters: int = 0,
     ) -> int:
         """As `Finish` has them: of `input_tokens`, `audio_tokens` were sound, `cached_tokens` the
         provider had read before, and `stored_tokens` it put into its cache; of `output_tokens`,
-        `spoken_tokens` are sound."""
+        `spoken_tokens` are sound; `characters` were spoken."""
         ...
 
     def known(self, config: ProviderConfig) -> bool:

@@ -32,6 +32,7 @@ from edgewise.cloud.conversation import (
     most_output_tokens,
     most_searches,
     sounds,
+    spoken_characters,
 )
 from edgewise.cloud.provider import Prices, ProviderConfig, Rates
 from edgewise.errors import SettingsError
@@ -89,6 +90,10 @@ class Provider:
     models            the first matching prefix counts
     speech_model      for transcription; "": it has none
     translation_model  for speech that is to become English; "": it has none
+    voice_model       that speaks; "": it has none
+    voice             who speaks, unless a request says
+    voice_price       of a model that no list has: dollars for a million characters
+    only_wav          it speaks in no other format
     embedding_model   for embeddings; "": it has none
     decisions         its wire for decisions; "": it has none, and its chat model is asked
     decision_model    for that wire; "": the default model
@@ -123,6 +128,10 @@ class Provider:
     models: tuple[ModelTraits, ...] = ()
     speech_model: str = ""
     translation_model: str = ""
+    voice_model: str = ""
+    voice: str = "alloy"
+    voice_price: float | None = None
+    only_wav: bool = False
     embedding_model: str = ""
     decisions: DecisionWire = ""
     decision_model: str = ""
@@ -153,6 +162,7 @@ class Provider:
         special = {
             "transcribe": self.speech_model,
             "translate": self.translation_model,
+            "speak": self.voice_model,
             "embed": self.embedding_model,
         }
         if task == "decide" and self.decisions:
@@ -163,6 +173,8 @@ class Provider:
         """What it is asked in; "" if it cannot do the task."""
         if task == "decide":
             return self.decisions or self.protocol
+        if task == "speak" and self.protocol in ("anthropic", "cactus_cloud", "gemini"):
+            return ""
         return "" if self.protocol in DECISION_WIRES else self.protocol
 
     def traits(self, model: str) -> ModelTraits:
@@ -203,6 +215,9 @@ def custom_row(
     speech_model: str = "",
     translation_model: str = "",
     embedding_model: str = "",
+    voice_model: str = "",
+    voice: str = "alloy",
+    voice_price: float | None = None,
     decisions: DecisionWire = "",
     decision_model: str = "",
     rates: Rates | None = None,
@@ -229,6 +244,9 @@ def custom_row(
         speech_model=speech_model,
         translation_model=translation_model,
         embedding_model=embedding_model,
+        voice_model=voice_model,
+        voice=voice,
+        voice_price=voice_price,
         decisions=decisions,
         decision_model=decision_model,
         rates=rates,
@@ -249,7 +267,8 @@ def parse_choice(text: str, *, custom: Sequence[Provider] = ()) -> tuple[Provide
     """`"openai"` or `"openai/gpt-6-luna"` to a provider and a model. Models may contain slashes."""
     name, _, model = text.strip().partition("/")
     row = find_row(name, custom=custom)
-    if not (model or row.default_model or row.speech_model or row.embedding_model):
+    others = (row.speech_model, row.embedding_model, row.voice_model)
+    if not (model or row.default_model or any(others)):
         raise SettingsError(f"provider {name!r} has no default model; write '{name}/MODEL'")
     return row, model or row.default_model
 
@@ -314,6 +333,7 @@ UPPER_OUTPUT = Decimal(180)
 UPPER_SEARCH = Decimal("0.035")  # dollars for one search of the web
 # Dollars per hour of sound: more than anything on the list, spoken conversation included.
 UPPER_HOUR = Decimal(5)
+UPPER_VOICE = Decimal(300)  # dollars for a million spoken characters
 
 _MILLION = 1_000_000
 
@@ -334,6 +354,7 @@ class LibraryPrices:
         stored_long_tokens: int = 0,
         spoken_tokens: int = 0,
         searches: int = 0,
+        characters: int = 0,
     ) -> int:
         row = row_for(config)
         own = None if audio_seconds else config.rates
@@ -352,6 +373,7 @@ class LibraryPrices:
             stored_long_tokens=min(stored_long_tokens, stored),
             spoken_tokens=min(spoken_tokens, output_tokens),
             searches=searches,
+            characters=characters,
         )
         if own is not None:
             dollars: Decimal | None = _own_price(own, used)
@@ -367,7 +389,10 @@ class LibraryPrices:
         if row.free or config.rates is not None:
             return True
         published = row.prices_published and _provider(_listed_as(row)) is not None
-        return published and _listed(row, config.model) is not None
+        listed = _listed(row, config.model)
+        if config.voice and listed is not None:  # some voices are charged for by their tokens
+            return published and listed.model_price.input_mchars is not None
+        return published and listed is not None
 
 
 # What a client may ask of a provider that costs more than the list says: the values that do not,
@@ -434,6 +459,7 @@ def highest(prices: Prices, config: ProviderConfig, request: Request) -> int:
         audio_tokens=tokens if sound or request.task == "transcribe" else 0,
         spoken_tokens=written if sound else 0,
         audio_seconds=audio_seconds(request),
+        characters=spoken_characters(request),
         stored_tokens=tokens if stored and request.task != "transcribe" else 0,
         stored_long_tokens=tokens if any(mark not in usual for mark in marks) else 0,
         searches=most_searches(request.original) if request.original is not None else 0,
@@ -470,7 +496,8 @@ def _own_price(rates: Rates, used: Finish) -> Decimal:
     )
     # As the user wrote them: 0.1 is a tenth, and not the nearest number of two.
     tokens = sum((count * Decimal(str(rate)) for count, rate in parts), Decimal(0))
-    return tokens / _MILLION + used.searches * UPPER_SEARCH
+    said = used.characters * Decimal(str(rates.characters or 0))
+    return (tokens + said) / _MILLION + used.searches * UPPER_SEARCH
 
 
 def _as_read(used: Finish) -> Decimal:
@@ -492,6 +519,7 @@ def _cost(prices: Prices, config: ProviderConfig, finish: Finish, original: Orig
             stored_long_tokens=finish.stored_long_tokens,
             spoken_tokens=finish.spoken_tokens,
             searches=finish.searches,
+            characters=finish.characters,
         )
         for paid in _paid(config, original)
     )
@@ -533,6 +561,11 @@ def _listed_price(row: Provider, model: str, used: Finish) -> Decimal | None:
     if listed is None:
         return None
     rates = listed.model_price
+    if used.characters:
+        if rates.input_mchars is None:
+            return None
+        found = _listed(row, model, input_characters=used.characters)
+        return None if found is None else found.total_price
     by_the_hour = used.audio_seconds > 0 and rates.audio_hours is not None
     if rates.input_mtok is None and not by_the_hour:
         return None  # its price is for sound or pictures, and this was neither
@@ -557,6 +590,8 @@ def _listed_price(row: Provider, model: str, used: Finish) -> Decimal | None:
 
 
 def _guessed_price(row: Provider, used: Finish) -> Decimal:
+    if used.characters:
+        return used.characters * UPPER_VOICE / _MILLION
     if used.audio_seconds:
         return Decimal(used.audio_seconds) * UPPER_HOUR / 3600
     dearest_input, dearest_output = _dearest(_listed_as(row))

@@ -83,6 +83,8 @@ class Redactor:
         seen = any(message.images or message.audio for message in request.messages)
         if request.original is not None:
             seen = seen or bool(request.original.parts)  # they may hold files
+        if request.task == "speak" and (kept := self._unspeakable(request)) is not None:
+            return kept
         if seen or request.task == "transcribe":  # its sound comes piece by piece
             return CloudClosed(
                 "nobody can redact a picture or a sound, so it stays on the device",
@@ -91,8 +93,10 @@ class Redactor:
         if sum(map(len, _texts(request))) > MOST_SEARCHED:
             words = f"more than {MOST_SEARCHED:,} characters are not searched for personal data"
             return CloudClosed(f"{words}, so it stays on the device", code="not_redactable")
-        if not request.private_kinds:
-            return None
+        return self._holding(request) if request.private_kinds else None
+
+    def _holding(self, request: Request) -> CloudClosed | None:
+        """Why a request that holds a kind of data that is private may not leave."""
         try:
             self._check_kinds(request.private_kinds)
             held = {
@@ -108,6 +112,16 @@ class Redactor:
             f"the request holds {', '.join(sorted(held))}, which private_kinds keeps on the device",
             code="private_kind",
         )
+
+    def _unspeakable(self, request: Request) -> CloudClosed | None:
+        """Why a text may not leave to be spoken: what stands for a value would be spoken, too."""
+        try:
+            if not self.seal(request).values:
+                return None
+        except CloudClosed as error:
+            return error
+        words = "nobody can put back into a voice what was redacted, so it stays on the device"
+        return CloudClosed(words, code="not_redactable")
 
     def seal(self, request: Request) -> Sealed:
         """The request as it may leave. Raises CloudClosed: then nothing may."""

@@ -26,7 +26,7 @@ from edgewise.types.answers import LabelReading
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request
 from edgewise.types.replies import Finish, Sight, Token
-from edgewise.types.transcripts import Heard
+from edgewise.types.transcripts import Heard, Spoken
 
 if TYPE_CHECKING:
     import numpy
@@ -232,6 +232,30 @@ class SpeechBackend(Protocol):
         asks for English words; it is given only to a model whose facts say `translates`.
         Thread-safe: calls wait for each other.
         Raises GenerationFailed if the runtime fails.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class VoiceBackend(Protocol):
+    """Speaks."""
+
+    def facts(self) -> DeviceFacts: ...
+
+    def speak(
+        self,
+        text: str,
+        *,
+        voice: str = "",
+        language: str = "",
+        speed: float = 1.0,
+        pause: Callable[[], None] = nothing,
+    ) -> Spoken:
+        """The text as sound. A voice that it does not have is no error: the result names its own.
+
+        `pause` is called before, and between pieces of long work: it may wait, and it may raise.
+        Thread-safe. Raises GenerationFailed if the runtime fails.
         """
         ...
 

@@ -65,7 +65,7 @@ class FasterWhisper(LazyTranscriber[Any]):
         temperature: float = 0.0,
         translate: bool = False,
     ) -> list[Heard]:
-        asked = {"hint": hint, "temperature": temperature, "translate": translate}
+        asked: dict[str, Any] = {"hint": hint, "temperature": temperature, "translate": translate}
         with self._lock:
             model = self._loaded()
             if translate and not model.model.is_multilingual:  # a folder of the user's own

@@ -818,7 +818,7 @@ class RequestRecorder:
         """The answer; with the reason, if it could not be recorded."""
         try:
             # The rates are for chat, which costs many times as much as these.
-            counts = reply.source == "local" and request.task not in ("embed", "decide")
+            counts = reply.source == "local" and request.task not in ("embed", "decide", "speak")
             avoided = avoided_microdollars(reply, self.rates()) if counts else 0
             self.ledger.record(request, reply, cost_avoided_microdollars=avoided)
             self._told = ""

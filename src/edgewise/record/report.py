@@ -559,7 +559,8 @@ def make_report(
             spent=tried.sum("spent", audit="yes"),
             kept=asked.sum("requests", source="local")
             - asked.sum("requests", source="local", task="embed")
-            - asked.sum("requests", source="local", task="decide"),
+            - asked.sum("requests", source="local", task="decide")
+            - asked.sum("requests", source="local", task="speak"),
         ),
         verdicts=judged_right(connection, begin),
     )

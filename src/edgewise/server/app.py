@@ -39,7 +39,7 @@ from edgewise.server.openapi import description
 from edgewise.server.realtime import Realtime
 from edgewise.server.responses import ResponsesWire
 from edgewise.server.state import HeldBody, ServerState
-from edgewise.server.transcriptions import transcriptions, translations
+from edgewise.server.transcriptions import speech, transcriptions, translations
 from edgewise.server.wire import Head, Pings, Wire, Work, send_head, whole
 
 log = logging.getLogger("edgewise.server")
@@ -148,6 +148,7 @@ ROUTES: tuple[tuple[str, str, str, Answerer], ...] = (
     ("POST", "/v1/systemone", "systemone", systemone),
     ("POST", "/v1/decisions", "decisions", decisions),
     ("POST", "/v1/audio/transcriptions", "audio.transcriptions", transcriptions),
+    ("POST", "/v1/audio/speech", "audio.speech", speech),
     ("POST", "/v1/audio/translations", "audio.translations", translations),
     ("GET", "/v1/models", "models", _either(model_list, gemini.list_models)),
     ("GET", "/v1/models/{model:path}", "models", _either(one_model, gemini.one_model)),

@@ -76,11 +76,13 @@ from edgewise.server.ollama import (
 from edgewise.server.responses import Response as ResponsesAnswer
 from edgewise.server.responses import ResponseRequest
 from edgewise.server.transcriptions import (
+    SpeechRequest,
     Transcription,
     TranscriptionForm,
     VerboseTranscription,
 )
 from edgewise.server.wire import HEADER, NotEmpty, Routing, to_json
+from edgewise.speech.audio import SOUND_TYPES
 from edgewise.types.messages import Source
 
 Schema = dict[str, Any]
@@ -142,7 +144,14 @@ class Ready(TypedDict):
 SHAPES: dict[JsonSchemaMode, tuple[Any, ...]] = {
     "validation": (
         *(ChatRequest, ResponseRequest, MessagesRequest, CountRequest),
-        *(EmbeddingsRequest, TranscriptionForm, Routing, SystemOneRequest, DecisionsRequest),
+        *(
+            EmbeddingsRequest,
+            SpeechRequest,
+            TranscriptionForm,
+            Routing,
+            SystemOneRequest,
+            DecisionsRequest,
+        ),
         *(OllamaChatRequest, OllamaGenerateRequest, ShowRequest, FeedbackRequest),
         ResidenceRequest,
         *(OllamaEmbedRequest, OllamaEmbeddingRequest, GenerateContentRequest),
@@ -398,6 +407,9 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
     ready = looking("ready", "Whether it takes requests", shape(Ready), ("403",))
     ready["responses"]["503"] = {"description": "starting or stopping", "content": shape(Ready)}
     by_name, listed = _deciding(asking)
+    speaking = asking("speak", "A text, spoken", SpeechRequest, Transcription, other=stream)
+    sound: dict[str, Any] = {kind: {"schema": TEXT} for kind in SOUND_TYPES.values()}
+    speaking["responses"]["200"]["content"] = {**sound, EVENTS: {}}
     form = "multipart/form-data"
     space = {"type": "string", "maxLength": 128}  # empty: any
     page = {"text/html": {"schema": TEXT}}
@@ -445,6 +457,7 @@ def _operations(schemas: dict[str, Schema]) -> dict[tuple[str, str], dict[str, A
             kind=form,
             other=(EVENTS, "text/plain"),
         ),
+        ("post", "/v1/audio/speech"): speaking,
         ("post", "/v1/audio/translations"): asking(
             "translate",
             "What is said in a sound file, in English",

@@ -1,7 +1,8 @@
-"""`/v1/audio/transcriptions` and `translations`: what a sound file says, in OpenAI's shapes."""
+"""`/v1/audio`: what a sound file says, as it is or in English, and text that is spoken."""
 
 from __future__ import annotations
 
+import base64
 import contextvars
 import math
 import queue
@@ -16,14 +17,17 @@ from typing_extensions import TypedDict
 
 from edgewise import tasks
 from edgewise.server.access import Served
-from edgewise.server.answer import Incoming, logged, routed_options, telling
+from edgewise.server.answer import Incoming, logged, only, routed_options, telling
 from edgewise.server.body import (
     BadField,
+    Between,
+    DescribedBy,
     Many,
     Model,
     Text,
     Upload,
     parse_form,
+    read_body,
     read_model,
 )
 from edgewise.server.chat import ModelName, NamedLogprob
@@ -37,6 +41,7 @@ from edgewise.server.wire import (
     Count,
     Head,
     Report,
+    Routing,
     Work,
     report,
     report_headers,
@@ -45,7 +50,14 @@ from edgewise.server.wire import (
     whole,
 )
 from edgewise.speech.words import as_srt, as_vtt, named
-from edgewise.types.messages import Audio, Channels, SpeechOptions, Word
+from edgewise.types.messages import (
+    OBJECTIVES,
+    Audio,
+    Channels,
+    SoundFormat,
+    SpeechOptions,
+    Word,
+)
 from edgewise.types.replies import Place
 from edgewise.types.transcripts import Segment, Transcript
 
@@ -462,3 +474,58 @@ def _logprobs(words: Sequence[Word]) -> list[NamedLogprob]:
         for word in words
         if word.probability is not None
     ]
+
+
+# -- a text, spoken --------------------------------------------------------------------------------
+
+
+class VoiceId(Model):
+    id: Text
+
+
+class SpeechRequest(Model):
+    """`instructions` are for models that take some: no voice here does."""
+
+    input: Annotated[Text, Field(min_length=1)]
+    model: ModelName = "auto"
+    voice: Text | VoiceId = ""
+    response_format: SoundFormat | None = None
+    speed: Annotated[float, Between(tasks.SLOWEST_VOICE, tasks.QUICKEST_VOICE)] | None = None
+    language: Annotated[Text, Field(description="of the device's voice, as en-gb")] = ""
+    instructions: Text | None = None
+    stream_format: Literal["audio", "sse"] | None = None
+    metadata: Annotated[dict[str, Any], DescribedBy(Routing)] | None = None
+
+
+def speech(state: ServerState, incoming: Incoming) -> Work:
+    """The whole of one request, on its own thread."""
+    served = Served(endpoint="audio.speech", client=incoming.client.name)
+
+    def work() -> Work:
+        asked = read_body(SpeechRequest, incoming.body)
+        served.model = asked.model[:80]
+        device = state.engine.parts.voice
+        options = routed_options(state, incoming, asked.model, asked.metadata or {}, device)
+        # A voice has no confidence.
+        options = only(options, without=(*OBJECTIVES, "error_probability", "deadline_ms"))
+        given: Any = options | {
+            "voice": asked.voice if isinstance(asked.voice, str) else asked.voice.id,
+            "language": asked.language,
+            "speed": asked.speed,
+            "format": asked.response_format or "mp3",  # as OpenAI's
+        }
+        incoming.cancellation.check()
+        spoken = state.engine.speak(asked.input, **given)
+        served.reply, served.status, served.code = spoken, 200, spoken.decision.code
+        served.id = spoken.id
+        head = report_headers(spoken)
+        if asked.stream_format == "sse":
+            sound = base64.b64encode(spoken.audio.data).decode("ascii")
+            said = sse({"type": "speech.audio.delta", "audio": sound})
+            said += sse({"type": "speech.audio.done", "edgewise": report(spoken)})
+            yield whole(200, {**EVENTS, **head}, said)
+        else:
+            kind = {"content-type": spoken.audio.media_type}
+            yield whole(200, {**kind, **head}, spoken.audio.data)
+
+    yield from logged(state, served, incoming.cancellation, work, openai_error)

@@ -8,10 +8,11 @@ import os
 import queue
 import re
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -303,10 +304,87 @@ def as_wav(samples: Samples) -> bytes:
     """A WAV file of 16-bit samples."""
     import numpy  # noqa: PLC0415
 
-    data = (numpy.clip(samples, -1.0, 1.0) * 32767).astype("<i2").tobytes()
-    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1,
-                       RATE, 2 * RATE, 2, 16, b"data", len(data))  # fmt: skip
-    return head + data
+    return as_wave((numpy.clip(samples, -1.0, 1.0) * 32767).astype("<i2").tobytes(), RATE)
+
+
+def as_wave(pcm: bytes, rate: int) -> bytes:
+    """The same of samples that are 16-bit already, at any rate."""
+    head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(pcm), b"WAVE", b"fmt ", 16, 1, 1,
+                       rate, 2 * rate, 2, 16, b"data", len(pcm))  # fmt: skip
+    return head + pcm
+
+
+def in_wave(data: bytes) -> tuple[bytes, int]:
+    """The 16-bit samples of one channel in a WAV, and their rate. The length that it states is not
+    believed: who writes while it speaks does not know it. Raises InvalidRequest."""
+    place, rate = 12, 0
+    while data[:4] == b"RIFF" and place + 8 <= len(data):
+        name, size = data[place : place + 4], int.from_bytes(data[place + 4 : place + 8], "little")
+        inside = data[place + 8 :]
+        if name == b"fmt ":
+            kind, channels, rate = struct.unpack_from("<HHI", inside.ljust(16))
+            bits = int.from_bytes(inside[14:16], "little")
+            if (channels, bits) != (1, 16) or kind not in (1, 0xFFFE) or not _is_rate(rate):
+                break
+        if name == b"data" and rate:
+            pcm = inside[: min(size, len(inside)) if size else None]
+            return pcm[: len(pcm) // SAMPLE_BYTES * SAMPLE_BYTES], rate
+        place += 8 + size + size % 2
+    raise InvalidRequest("it is no WAV of 16-bit samples of one channel")
+
+
+def _is_rate(rate: int) -> bool:
+    return LOWEST_RATE <= rate <= HIGHEST_RATE
+
+
+# What spoken words come as, as clients name it; of what PyAV writes, the container and the codec.
+SOUND_TYPES: Mapping[str, str] = {
+    "wav": "audio/wav",
+    "pcm": "audio/pcm",
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+}
+_WRITERS = {
+    "mp3": ("mp3", "libmp3lame"),
+    "opus": ("ogg", "libopus"),
+    "aac": ("adts", "aac"),
+    "flac": ("flac", "flac"),
+}
+SPOKEN_RATE = 24_000  # of all but WAV
+
+
+def require_writer(kind: str) -> None:
+    """Raises ExtraMissing if sound cannot be written so."""
+    if kind != "wav" and find_spec("av") is None:
+        raise ExtraMissing("speech", "PyAV")
+
+
+def as_sound(pcm: bytes, rate: int, kind: str) -> bytes:
+    """16-bit samples of one channel as a file of this kind."""
+    if kind == "wav":
+        return as_wave(pcm, rate)
+    if kind == "pcm" and rate == SPOKEN_RATE:
+        return pcm
+    import av  # noqa: PLC0415  # speech is an extra
+    import numpy  # noqa: PLC0415
+
+    frame = av.AudioFrame.from_ndarray(
+        numpy.frombuffer(pcm, "<i2")[None, :], format="s16", layout="mono"
+    )
+    frame.sample_rate = rate
+    resampler = av.AudioResampler(format="s16", layout="mono", rate=SPOKEN_RATE)
+    frames = [*resampler.resample(frame), *resampler.resample(None)]
+    if kind == "pcm":
+        return b"".join(each.to_ndarray().astype("<i2").tobytes() for each in frames)
+    container, codec = _WRITERS[kind]
+    out = io.BytesIO()
+    with av.open(out, "w", format=container) as file:
+        stream: Any = file.add_stream(codec, rate=SPOKEN_RATE, layout="mono")
+        for each in [*frames, None]:
+            file.mux(stream.encode(each))
+    return out.getvalue()
 
 
 def recorded(chunks: Iterable[Any]) -> Audio:
@@ -837,3 +915,26 @@ def open_microphone(device: str | None = None) -> Iterator[Microphone]:
     finally:
         stream.abort()
         stream.close()
+
+
+def open_player() -> Callable[[bytes], None]:
+    """What plays a WAV and comes back when it has ended. Raises ExtraMissing, or NoMicrophone."""
+    try:
+        import sounddevice  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise ExtraMissing("microphone", "sounddevice") from error
+    except OSError as error:
+        raise NoMicrophone(
+            "the PortAudio library is missing (on Debian and Ubuntu: apt install libportaudio2); "
+            "write the sound to a file: --output FILE"
+        ) from error
+
+    def play(data: bytes) -> None:
+        pcm, rate = in_wave(data)
+        try:
+            with sounddevice.RawOutputStream(samplerate=rate, channels=1, dtype="int16") as stream:
+                stream.write(pcm)
+        except sounddevice.PortAudioError as error:
+            raise NoMicrophone(f"no sound can be played: {error}; --output FILE") from error
+
+    return play

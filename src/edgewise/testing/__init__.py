@@ -44,6 +44,7 @@ from edgewise.testing.scripted import (
     ScriptedEmbedder,
     ScriptedFunctionModel,
     ScriptedTranscriber,
+    ScriptedVoice,
     heard,
     word_tokens,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "ScriptedEmbedder",
     "ScriptedFunctionModel",
     "ScriptedTranscriber",
+    "ScriptedVoice",
     "SeenRequest",
     "Silence",
     "Status",

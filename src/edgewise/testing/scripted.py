@@ -18,7 +18,7 @@ from edgewise.local.backend import SPEECH_RATE, CallToWrite, DeviceFacts, TokenS
 from edgewise.types.embeddings import Embedded
 from edgewise.types.messages import Request, Word, text_of
 from edgewise.types.replies import Finish, FinishReason, Token
-from edgewise.types.transcripts import Heard
+from edgewise.types.transcripts import Heard, Spoken
 
 if TYPE_CHECKING:
     from edgewise.local.backend import Samples
@@ -339,6 +339,41 @@ class ScriptedTranscriber:
         if self._fails:
             raise GenerationFailed("told to fail")
         return list(self._answers[number])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ScriptedVoice:
+    """Fulfils `edgewise.local.backend.VoiceBackend`: a hundredth of a second for each character.
+
+    `texts` are what it was asked to say. If `fails` is true, raises GenerationFailed.
+    """
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self._fails = fails
+        self.texts: list[str] = []
+        self.closed = False
+
+    def facts(self) -> DeviceFacts:
+        return DeviceFacts(
+            backend="scripted", model="scripted-voice", quantisation="none", context_tokens=0
+        )
+
+    def speak(
+        self,
+        text: str,
+        *,
+        voice: str = "",
+        language: str = "",
+        speed: float = 1.0,
+        pause: Callable[[], None] = nothing,
+    ) -> Spoken:
+        pause()
+        self.texts.append(text)
+        if self._fails:
+            raise GenerationFailed("told to fail")
+        return Spoken(b"\x00\x10" * (len(text) * SPEECH_RATE // 100), SPEECH_RATE, voice or "mute")
 
     def close(self) -> None:
         self.closed = True

@@ -260,7 +260,7 @@ Handoff = Literal["automatic", "signal"]
 POLICIES = ("prefer_local", "local_only", "prefer_cloud", "cloud_only")  # ours; plug-ins add more
 Source = Literal["local", "cloud", "mixed", "none"]
 # The task of a request decides which flow answers it, and which model of a provider is asked.
-Task = Literal["chat", "call", "transcribe", "embed", "decide"]
+Task = Literal["chat", "call", "transcribe", "embed", "decide", "speak"]
 # What a provider is asked for: it has a model for each. Speech is put into English by another one
 # than the one that writes it down.
 Service = Task | Literal["translate"]
@@ -347,6 +347,8 @@ class Word:
 
 # Of a sound with several channels: heard as one, or each by itself, as a speaker of its own.
 Channels = Literal["mixed", "split"]
+# What spoken words come as; `pcm` are plain 16-bit samples of one channel, 24,000 a second.
+SoundFormat = Literal["wav", "pcm", "mp3", "opus", "aac", "flac"]
 # What can be transcribed: a path, the bytes of a file, or an `Audio`.
 AudioLike = str | PathLike[str] | bytes | Audio
 
@@ -520,6 +522,9 @@ class Request:
     language: str = ""  # of the speech in it, as "en"; empty: the transcriber detects it
     hint: str = ""  # words that show how names in the speech are spelt
     translate: bool = False  # speech is written down in English, whatever it is spoken in
+    voice: str = ""  # that speaks the text, by the name that who speaks has for it
+    speed: float = 1.0  # of the voice
+    sound: SoundFormat = "wav"  # what is spoken comes as
     dimensions: int | None = None  # of the vectors; None: as many as the model makes
     # Typed questions about the state, which is the text of the one message.
     questions: Mapping[str, Question] = field(default_factory=dict)
@@ -717,6 +722,23 @@ class SpeechOptions(HearingOptions, total=False):
     channels: Channels
     deadline_ms: float
     progress: Callable[[float, float], None]
+
+
+class SpeakOptions(TypedDict, total=False):
+    """Keyword arguments of `Engine.speak`."""
+
+    voice: str
+    language: str
+    speed: float
+    format: SoundFormat
+    policy: str
+    handoff: Handoff
+    private: bool
+    redact: Kinds
+    private_kinds: Kinds
+    store_text: bool
+    budget_key: str
+    request_id: str
 
 
 class ChatOptions(CallOptions, total=False):

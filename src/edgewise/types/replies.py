@@ -66,6 +66,15 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Voiced:
+    """A cloud's spoken words: the bytes of a file, and what kind of file (`SoundFormat`)."""
+
+    data: bytes = field(repr=False)
+    kind: str
+    voice: str
+
+
+@dataclass(frozen=True, slots=True)
 class Raw:
     """A piece of a cloud's answer as the provider wrote it, for a client of the same protocol.
 
@@ -95,6 +104,7 @@ class Finish:
     stored_long_tokens  of those, for an hour, which costs more still
     spoken_tokens  how many of `output_tokens` are sound
     searches       of the web, each of which is charged for
+    characters     of text that was spoken, where that is what is charged for
     passes         of the model, for prompt and answer; 0 if unknown
     state          the hidden state behind the last token of the answer, as in `Token`
     confidence     the runtime's own, of the whole answer, if it has one; what it is worth only a
@@ -112,6 +122,7 @@ class Finish:
     stored_long_tokens: int = 0
     spoken_tokens: int = 0
     searches: int = 0
+    characters: int = 0
     passes: int = field(default=0, compare=False)
     confidence: float | None = None
     state: Any = field(default=None, compare=False, repr=False)

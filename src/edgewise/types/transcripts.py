@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from edgewise.types.messages import Word
+from edgewise.types.messages import Audio, Word
 from edgewise.types.replies import Place, Reply
 
 
@@ -105,6 +105,40 @@ class Transcript(Reply):
             "speech_seconds": self.speech_seconds,
             "language": self.language,
             "codes": list(self.codes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Words as a voice spoke them: 16-bit little-endian samples of one channel."""
+
+    pcm: bytes = field(repr=False)
+    rate: int
+    voice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SpokenReply(Reply):
+    """A text that was spoken: `text` is the text, `audio` the sound; no bytes if only signalled.
+
+    voice   who spoke, by the name that the one who answered has for it
+    """
+
+    audio: Audio = field(default_factory=lambda: Audio(b""))
+    voice: str = ""
+
+    @override
+    def _begins(self) -> str:
+        return f"{self.audio.seconds:.1f} s of {self.audio.media_type}"
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """Without the sound itself."""
+        return super(SpokenReply, self).to_dict() | {
+            "voice": self.voice,
+            "media_type": self.audio.media_type,
+            "seconds": self.audio.seconds,
+            "bytes": len(self.audio.data),
         }
 
 

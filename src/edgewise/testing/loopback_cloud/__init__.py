@@ -378,7 +378,7 @@ class ServedSocket:
             case Recorded():
                 self._send_recorded(route, scripted)
             case Empty():
-                self._play(route, body, Answer(text="", vectors=(), chances=()))
+                self._play(route, body, Answer(text="", vectors=(), chances=(), speech=b""))
             case Answer(delay_first_s=delay):
                 self._hold(delay)
                 if route.stream:
@@ -465,7 +465,10 @@ class ServedSocket:
     def _send_json(
         self, status: int, value: object, headers: Mapping[str, str] | None = None
     ) -> None:
-        self._send_content(json.dumps(value).encode(), status, headers)
+        if isinstance(value, bytes):
+            self._send_content(value, status, {"content-type": "audio/wav", **(headers or {})})
+        else:
+            self._send_content(json.dumps(value).encode(), status, headers)
 
     def _send_content(
         self, content: bytes, status: int = 200, headers: Mapping[str, str] | None = None
@@ -474,7 +477,8 @@ class ServedSocket:
         self._send(response_head(status, {**head, **(headers or {})}) + content)
 
     def _send_half(self, route: Route, fault: Cut) -> None:
-        content = json.dumps(route.whole(Answer(text=fault.text))).encode()
+        made = route.whole(Answer(text=fault.text))
+        content = made if isinstance(made, bytes) else json.dumps(made).encode()
         half = content[: len(content) // 2]
         if fault.how == "end":
             self._send_content(half)

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -18,6 +19,7 @@ from typing_extensions import override
 from edgewise.types.messages import ToolCall
 from edgewise.types.replies import FinishReason
 
+_SPOKEN_RATE = 24_000
 DIMENSIONS = 8  # of invented vectors, if the request does not say
 FIXED_SENTENCE = "The loopback cloud heard the question and gives this fixed answer."
 TOLD, UNTOLD = "told", "untold"
@@ -38,6 +40,7 @@ class Answer:
     finish           None: "tool_calls" if there are some, otherwise "stop"
     audio_tokens     how many of `input_tokens` were sound
     audio_seconds    of sound; OpenAI's transcriptions then report these instead of tokens
+    speech           for spoken text: the bytes of the sound; None: a WAV, 0.05 s for a character
     vectors          for embeddings; None: invented, the same for the same text
     chances          for decisions: of each question in order, the chance of each option, as
                      {"true": 0.9}; None for a question that is refused. Without them the first
@@ -62,6 +65,7 @@ class Answer:
     finish: FinishReason | None = None
     audio_tokens: int = 0
     audio_seconds: float = 0.0
+    speech: bytes | None = None
     vectors: tuple[tuple[float, ...], ...] | None = None
     chances: tuple[Mapping[str, float] | None, ...] | None = None
     usage: object = TOLD
@@ -188,7 +192,7 @@ class Event:
 class Route:
     """The target of a request: a protocol, the model, and what the path asks for.
 
-    `shape` makes the body of an answer that is not a chat's.
+    `shape` makes the body of an answer that is not a chat's: JSON, or the bytes of sound.
     """
 
     wire: Wire
@@ -197,9 +201,9 @@ class Route:
     lists_models: bool = False
     required: tuple[str, ...] = field(default=())
     audio: bytes = b""
-    shape: Callable[[Answer], dict[str, Any]] | None = None
+    shape: Callable[[Answer], dict[str, Any] | bytes] | None = None
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def whole(self, answer: Answer) -> dict[str, Any] | bytes:
         """The body of an answer in one piece: in this route's shape, or a chat's."""
         return self.shape(answer) if self.shape else self.wire.whole(answer, self.model)
 
@@ -329,6 +333,13 @@ class OpenAIWire:
                 required=("file", "model"),
                 audio=file if isinstance(file, bytes) else b"",
                 shape=heard[path],
+            )
+        if method == "POST" and path == "/v1/audio/speech":
+            return Route(
+                self,
+                model=str(body.get("model", "")),
+                required=("model", "input", "voice"),
+                shape=functools.partial(_speech, body),
             )
         if method == "POST" and path == "/v1/embeddings":
             return Route(
@@ -474,6 +485,22 @@ def _transcription(answer: Answer) -> dict[str, Any]:
 def _translation(answer: Answer) -> dict[str, Any]:
     """Without a usage, as OpenAI's."""
     return {"text": answer.text}
+
+
+def _speech(body: Mapping[str, Any], answer: Answer) -> bytes:
+    """A tone, whatever format is asked for."""
+    if answer.speech is not None:
+        return answer.speech
+    samples = struct.pack("<h", 8000) * 30 + struct.pack("<h", -8000) * 30
+    data = samples * (len(str(body["input"])) * _SPOKEN_RATE // 20 // 60)
+    sizes = (1, 1, _SPOKEN_RATE, 2 * _SPOKEN_RATE, 2, 16)
+    # As OpenAI's: who writes while it speaks does not know the length.
+    return (
+        b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0"
+        + struct.pack("<HHIIHH", *sizes)
+        + b"data\xff\xff\xff\xff"
+        + data
+    )
 
 
 def _openai_embeddings(body: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

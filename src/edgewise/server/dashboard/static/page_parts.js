@@ -187,6 +187,7 @@ const WORDS = {
   policy_local_only: "only the device was allowed",
   policy_cloud_only: "only the cloud was allowed",
   prefer_cloud: "the cloud was preferred",
+  spoken_local: "the device speaks whatever it can",
   embedded_local: "the device embeds whatever it can",
   cancelled: "the client left",
 };
