@@ -240,6 +240,7 @@ _ORDINALS = word_set(
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _BELONGS = word_set("of in behind near beside outside inside")
 _NUMBERED = word_set("room number no zone")
+_UNITS = word_set("percent per degrees degree")
 _REASONS = word_set("and because when if so then but while before after until since for as")
 _LITTLE = word_set("the a an my our your of in on at to is are and please it")
 # "All but the attic" names what is not meant, and no call can say so.
@@ -784,8 +785,10 @@ def _unknown(said: _Said, found: Mapping[str, str], placed: str, *, numbers: boo
         known = at in listed or said.stems[at] in nouns or said.stems[at] in _PLAIN_STEMS
         if known or (spoken[at].isalpha() and spoken[at] not in _NUMBERS):
             return known
+        if not numbers or "".join(spoken[at + 1 : at + 2]) in _UNITS:
+            return True
         counted = at and (said.stems[at - 1] in nouns or spoken[at - 1] in _NUMBERED)
-        return not numbers or not (counted or _ORDINAL.fullmatch(spoken[at]))
+        return not (counted or _ORDINAL.fullmatch(spoken[at]))
 
     kinds = [at for at, root in enumerate(said.stems) if root in nouns and at not in listed]
     if not kinds:
