@@ -260,18 +260,20 @@ def test_a_lead_sees_which_app_spends_what(run: Run, cloud: LoopbackCloud) -> No
     for number in range(3):
         book.record(asking(f"w{number}", budget_key="wiki"), replying(f"w{number}"))
     book.record(asking("b", budget_key="bot", user="=ann"), replying("b", degraded=True))
+    book.record_failure(asking("f", budget_key="bot", user="=ann"), TimeoutError("late"), [])
     book.close()
     assert run("ask", "--cloud", "--json", "one").code == 0
     rows = {row["key"]: row for row in run("ledger", "--by", "key", "--json").json}
     assert (rows["wiki"]["requests"], rows["wiki"]["kept"], rows["wiki"]["doubtful"]) == (3, 3, 0)
-    assert (rows["bot"]["requests"], rows["bot"]["doubtful"]) == (1, 1)
+    assert (rows["bot"]["requests"], rows["bot"]["doubtful"]) == (2, 1)
     assert rows[""]["spent_microdollars"] > 0
     lines = run("ledger", "--by", "key", "--every", "week").out.splitlines()
     assert lines[0].split()[:4] == ["when", "key", "requests", "kept"]
     assert any("wiki" in line and "3 (100%)" in line for line in lines)
+    assert any("bot" in line and "1 (100%)" in line for line in lines), "of what was answered"
     written = run("ledger", "--by", "user", "--csv").out.splitlines()
     assert written[0].startswith("period,key,user,group,requests,kept,doubtful,cloud,failed,spent")
-    assert any(line.startswith(",bot,'=ann,,1,1,1,0,0,0,") for line in written), "no formula"
+    assert any(line.startswith(",bot,'=ann,,2,1,1,0,1,0,") for line in written), "no formula"
 
 
 def test_a_table_by_key_goes_with_a_time_and_nothing_else(run: Run) -> None:

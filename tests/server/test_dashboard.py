@@ -34,6 +34,7 @@ from edgewise.testing import (
 from edgewise.testing.scripted import SCRIPTED_FACTS
 from tests.flows.live_sound import LevelTranscriber, LoudnessActivity, pause, spoken
 from tests.pictures import one_pixel
+from tests.pulled import pull
 from tests.server.browser import Browser, chromium
 from tests.server.conftest import Serving
 from tests.server.served import Served
@@ -746,6 +747,30 @@ def test_a_key_that_will_not_do_is_told_why(
     page.run("sessionStorage.clear()")
 
 
+def test_an_app_s_key_is_told_what_is_its_own_and_offered_nothing_else(
+    page: Browser, serving: Serving, tmp_path: Path
+) -> None:
+    pull(tmp_path / "cache" / "models", "smollm2-135m-instruct", quantisation="Q8_0")
+    keys = KeyFile(tmp_path / "config")
+    wiki, lead = keys.add("wiki", {}), keys.add("lead", {"role": "admin"})
+    served = serving(settings={"cache_dir": tmp_path / "cache"})
+    for key in (wiki, lead, lead):
+        served.chat(headers={"authorization": f"Bearer {key}"})
+    for key, seen in ((lead, 3), (wiki, 1)):
+        page.open(f"{served.url}/dashboard/style.css")
+        page.run(f"sessionStorage.setItem('edgewise-key', '{key}')")
+        page.errors.clear()  # a browser asks for an icon of what is no page
+        opened(page, served)
+        page.wait(f"document.querySelectorAll('#feed tr').length === {seen}")
+        page.wait("document.querySelectorAll('#models-list .row').length === 2")
+        assert page.text("#requests") == "3", "of all keys, and it says so"
+        assert page.run("document.querySelector('#own-line').hidden") == (key == lead)
+        buttons = page.run("document.querySelectorAll('#models-list button').length")
+        assert (buttons > 0) == (key == lead)
+    assert page.text("#own-line").startswith("Your key is wiki.")
+    page.run("sessionStorage.clear()")
+
+
 def test_a_person_s_budget_says_whose_it_is(
     page: Browser, serving: Serving, cloud: LoopbackCloud, tmp_path: Path
 ) -> None:
@@ -768,6 +793,7 @@ def test_a_person_s_budget_says_whose_it_is(
         assert sum(f"{whose} webui" in each for each in shown) == 1, shown
     page.click("#feed tr .when")
     page.wait("document.querySelector('#detail-body dl')")
+    assert page.run("document.querySelector('#own-line').hidden")
     assert "Personbob" in page.text("#detail-body") and "Groupsales" in page.text("#detail-body")
     page.run("sessionStorage.clear()")
 

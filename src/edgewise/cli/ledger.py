@@ -194,7 +194,8 @@ def _print_usage(book: Book, rows: list[Usage], by: By, as_csv: bool, as_json: b
     for row in rows:
         names = [row.period] * periods + [row.key or "-"]
         names += [row.user or row.group or "-"] * (by != "key")
-        share = f" ({row.kept / row.requests:.0%})" if row.requests else ""
+        answered = row.requests - row.failed  # of answers, as on the page
+        share = f" ({row.kept / answered:.0%})" if answered else ""
         table.add_row(
             *map(printable, names),
             f"{row.requests:,}",

@@ -269,6 +269,9 @@ class Overview(TypedDict):
     drift: list[DriftState]
     workloads: list[WorkloadState]
     keyed: Annotated[bool, Field(description="whether clients need a key")]
+    own: Annotated[
+        str, Field(description="the key whose requests and budgets alone are shown; empty: all")
+    ]
     captions: Annotated[bool, Field(description="whether live captions can work here")]
     away: Annotated[
         str, Field(description="why this shows this process's machine alone; else empty")
@@ -494,6 +497,7 @@ def _overview(
     return {
         "version": edgewise.__version__,
         "keyed": state.clients.keyed,
+        "own": incoming.client.own,
         "captions": state.engine.parts.hears,
         "device": {
             "state": _device_state(state),

@@ -5,10 +5,12 @@ import { getJson, post, reason } from "./server.js";
 
 const AGAIN_MS = 20000;
 let begun = 0;
+let mayChange = true; // an app's key only looks
 const busy = new Set(); // names that this page waits for
 
 // With the overview, but not as often; soon while one is being loaded.
-export async function refreshModels(now = false) {
+export async function refreshModels(now = false, may = mayChange) {
+  mayChange = may;
   if (!now && begun && performance.now() - begun < AGAIN_MS) return;
   begun = performance.now();
   try {
@@ -57,7 +59,7 @@ function show(models) {
 
 function tools(each) {
   const button = (action, text) => make("button", { type: "button", class: "copy", text, disabled: busy.has(each.name), "aria-label": `${text}: ${each.name}`, onclick: () => change(each.name, action) });
-  if (each.state === "loading" || each.given) return [];
+  if (!mayChange || each.state === "loading" || each.given) return [];
   if (each.state === "unloaded") return [button("load", "Load")];
   return [each.pinned ? button("unpin", "Unpin") : button("pin", "Pin"), button("unload", "Unload")];
 }

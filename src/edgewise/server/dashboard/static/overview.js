@@ -61,7 +61,7 @@ export async function refresh() {
     show(overview);
     await readLists(range, overview);
     refreshUsage();
-    refreshModels();
+    refreshModels(false, !overview.own);
     connected(true);
   } catch (error) {
     connected(false, error);
@@ -108,6 +108,8 @@ function show(overview) {
     `policy ${settings.policy}`, `version ${version}`,
   ].filter(Boolean).join(" · ");
   byId("queue-line").textContent = queueLine(device.in_flight, device.queues);
+  byId("own-line").hidden = !overview.own;
+  byId("own-line").textContent = `Your key is ${overview.own}. Requests, budgets, verdicts and what it costs are its own; the totals, times and confidences are those of all keys.`;
   showReadiness(overview);
   showDrift(drift);
   showShare(report);

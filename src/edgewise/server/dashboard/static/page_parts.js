@@ -146,7 +146,8 @@ export function money(microdollars) {
   const size = Math.abs(dollars);
   if (size >= 100) return `${dollars < 0 ? "−" : ""}$${Math.round(size).toLocaleString("en-GB")}`;
   const digits = size >= 1 ? 2 : Math.min(6, 1 - Math.floor(Math.log10(size)));
-  return `${dollars < 0 ? "−" : ""}$${size.toFixed(Math.max(2, digits))}`;
+  // Two decimals, or more where there is something in them.
+  return `${dollars < 0 ? "−" : ""}$${size.toFixed(Math.max(2, digits)).replace(/(\.\d\d\d*?)0+$/, "$1")}`;
 }
 
 export function duration(milliseconds) {
