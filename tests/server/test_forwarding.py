@@ -8,11 +8,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
 from edgewise.cloud.conversation import LONGEST_ANSWER, most_output_tokens
 from edgewise.cloud.http import members
 from edgewise.cloud.openai import forwarded
 from edgewise.cloud.providers import PROVIDERS as PROVIDERS_OF_OURS
+from edgewise.grammar.answers import compile_answer
+from edgewise.local.backend import TokenStream
 from edgewise.testing import (
     LoopbackCloud,
     Recorded,
@@ -20,6 +23,7 @@ from edgewise.testing import (
     ScriptedFunctionModel,
     Status,
 )
+from edgewise.testing.scripted import SCRIPTED_FACTS
 from edgewise.types.messages import Message, Original, Request
 from tests.server.conftest import Serving
 from tests.server.served import Served
@@ -726,6 +730,36 @@ def test_whether_what_we_cannot_read_is_wrong_is_its_providers_to_say(
     found = json.loads(left.content)
     assert {name: found.get(name) for name in sent} == sent
     assert found.get("model", model) == model
+
+
+class Held(ScriptedBackend):
+    """Makes a grammar of a schema before it begins, as real ones do."""
+
+    @override
+    def generate(self, request: Request, **options: Any) -> TokenStream:
+        assert request.response_format is not None
+        compile_answer(request.response_format.schema)
+        return super().generate(request, **options)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_schema_that_is_none_is_its_providers_to_judge(
+    serving: Serving, cloud: LoopbackCloud, stream: bool
+) -> None:
+    backend = Held(["{}"], facts=replace(SCRIPTED_FACTS, schemas=True))
+    served = serving(backend, settings={"chain": ("openai/gpt-4o",)})
+    pieces = CHAT_PIECES if stream else (json.dumps(WHOLE["chat"]).encode(),)
+    cloud.always(Recorded(pieces=pieces))
+    named = {"name": "x", "schema": {"type": "OBJECT"}}
+    body = {
+        "model": "auto",
+        "messages": [{"role": "user", "content": "x"}],
+        "response_format": {"type": "json_schema", "json_schema": named},
+    }
+    assert send(served, "chat", body, stream=stream).headers["x-edgewise-source"] == "cloud"
+    assert json.loads(cloud.requests[0].content)["response_format"] == body["response_format"]
+    kept = send(served, "chat", {**body, "model": "local"}, stream=stream)
+    assert kept.status_code == 400 and "no answer can follow" in kept.text
 
 
 @pytest.mark.parametrize("case", NOT_READ)

@@ -164,15 +164,18 @@ def test_a_function_call_of_the_device_comes_back_in_googles_words(serving: Serv
     assert part.thought_signature, "or Gemini would refuse it in the history"
 
 
-def test_a_schema_of_googles_holds_the_device(serving: Serving) -> None:
+@pytest.mark.parametrize("field", ["response_schema", "response_json_schema"])
+def test_a_schema_of_googles_holds_the_device(serving: Serving, field: str) -> None:
+    """Its own words for types are in either field: gemini-cli writes them so."""
     holds = replace(SCRIPTED_FACTS, schemas=True)
     backend = ScriptedBackend.confident('{"city":"Paris"}', facts=holds)
     schema = {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}, "required": ["city"]}
+    asked: Any = {field: schema}
     answer = client(serving(backend)).models.generate_content(
         model="local",
         contents=ASKED,
         config=GenerateContentConfig(
-            response_mime_type="application/json", response_schema=schema, max_output_tokens=50
+            response_mime_type="application/json", max_output_tokens=50, **asked
         ),
     )
     assert json.loads(answer.text or "") == {"city": "Paris"}

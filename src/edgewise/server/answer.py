@@ -76,23 +76,14 @@ def answer(state: ServerState, wire: Wire, incoming: Incoming) -> Work:
     served = Served(endpoint=wire.name, client=incoming.client.name)
 
     def work() -> Work:
-        ask, options, request = _understood(state, wire, incoming, served)
-        if request is None:
-            yield from _loaded(state, ask, options, served, incoming.client.own)
-            return
-        served.id = request.id
+        asked = _understood(state, wire, incoming, served)
         try:
-            if ask.stream:
-                yield from _streamed(state, wire, ask, request, served, incoming)
-            else:
-                yield from _whole(state, wire, ask, request, served, incoming.cancellation)
-        except (CloudClosed, DoesNotFit) as error:
-            if ask.wrong is None or error.code in _WAITS:
+            yield from _answered(state, wire, asked, served, incoming)
+        except InvalidRequest as error:  # found when the device began: a schema that is none
+            if served.status or asked[0].wrong is not None:
                 raise
-            raise ask.wrong from error
-        finally:
-            if options.get("policy") != "cloud_only":
-                state.keep(options.get("model", ""), ask.keep_s, incoming.client.own)
+            asked = _judged_elsewhere(state, wire, incoming, served, error)
+            yield from _answered(state, wire, asked, served, incoming)
 
     yield from logged(state, served, incoming.cancellation, work, wire.error, incoming.pings)
 
@@ -160,9 +151,10 @@ def fault_to_tell(error: Exception, cancellation: Cancellation) -> Fault | None:
     return fault_of(error) if isinstance(error, EdgewiseError) else BROKEN
 
 
-def _understood(
-    state: ServerState, wire: Wire, incoming: Incoming, served: Served
-) -> tuple[Ask, dict[str, Any], Request | None]:
+Understood = tuple[Ask, dict[str, Any], Request | None]
+
+
+def _understood(state: ServerState, wire: Wire, incoming: Incoming, served: Served) -> Understood:
     """What is asked, the engine's options for it, and its request; None: there is nothing to ask.
 
     What cannot be read may still be its provider's to answer.
@@ -171,12 +163,41 @@ def _understood(
         ask = wire.read(incoming.body, remote_images=state.server.remote_images)
         return _requested(state, wire, ask, incoming, served)
     except InvalidRequest as error:
-        if (left := unread(wire, incoming.body, error)) is None:
+        return _judged_elsewhere(state, wire, incoming, served, error)
+
+
+def _judged_elsewhere(
+    state: ServerState, wire: Wire, incoming: Incoming, served: Served, error: InvalidRequest
+) -> Understood:
+    """The same as its provider gets it. Raises the error where none may be asked."""
+    if (left := unread(wire, incoming.body, error)) is None:
+        raise error
+    ask, options, request = _requested(state, wire, left, incoming, served)
+    if request is None or not _has_judge(state, request):
+        raise error
+    return ask, options, request
+
+
+def _answered(
+    state: ServerState, wire: Wire, asked: Understood, served: Served, incoming: Incoming
+) -> Work:
+    ask, options, request = asked
+    if request is None:
+        yield from _loaded(state, ask, options, served, incoming.client.own)
+        return
+    served.id = request.id
+    try:
+        if ask.stream:
+            yield from _streamed(state, wire, ask, request, served, incoming)
+        else:
+            yield from _whole(state, wire, ask, request, served, incoming.cancellation)
+    except (CloudClosed, DoesNotFit) as error:
+        if ask.wrong is None or error.code in _WAITS:
             raise
-        ask, options, request = _requested(state, wire, left, incoming, served)
-        if request is None or not _has_judge(state, request):
-            raise
-        return ask, options, request
+        raise ask.wrong from error
+    finally:
+        if options.get("policy") != "cloud_only":
+            state.keep(options.get("model", ""), ask.keep_s, incoming.client.own)
 
 
 def _has_judge(state: ServerState, request: Request) -> bool:
@@ -192,7 +213,7 @@ def _has_judge(state: ServerState, request: Request) -> bool:
 
 def _requested(
     state: ServerState, wire: Wire, ask: Ask, incoming: Incoming, served: Served
-) -> tuple[Ask, dict[str, Any], Request | None]:
+) -> Understood:
     served.stream, served.model = ask.stream, ask.model[:80]
     chore = find_chore(ask.messages, tools=bool(ask.options.get("tools") or ask.foreign))
     routed = chat_options(state, incoming, ask.model, ask.metadata, chore)

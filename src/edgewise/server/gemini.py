@@ -395,7 +395,8 @@ def json_schema(given: Any) -> Any:
 
 
 def _format(config: GenerationConfig) -> ResponseFormat | None:
-    schema = config.response_json_schema or json_schema(config.response_schema)
+    # Some clients put Google's words into either.
+    schema = json_schema(config.response_json_schema or config.response_schema)
     if (config.response_mime_type or "").startswith("application/json"):
         return ResponseFormat(schema or {}, strict=bool(schema))
     return None

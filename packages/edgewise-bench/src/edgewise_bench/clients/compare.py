@@ -14,7 +14,7 @@ from edgewise_bench.clients.tap import Exchange
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _PROVIDERS_HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
-_CUT = ("length", "max_tokens", "max_output_tokens")
+_CUT = ("length", "max_tokens", "max_output_tokens", "MAX_TOKENS")
 
 
 @dataclass(slots=True)
@@ -99,7 +99,8 @@ def calls_in(reply: bytes) -> Iterator[tuple[str, str]]:
     """The name and the arguments, as they are written, of every call in any protocol's reply."""
     pieces: dict[object, list[str]] = {}
     for event in events(reply):
-        for place, name, arguments in (*_of_chat(event), *_of_message(event), *_of_response(event)):
+        found = (*_of_chat(event), *_of_message(event), *_of_response(event), *_of_gemini(event))
+        for place, name, arguments in found:
             held = pieces.setdefault(place, ["", ""])
             held[0] += name
             held[1] += arguments
@@ -138,12 +139,21 @@ def _of_response(event: Mapping[str, Any]) -> Iterator[Piece]:
             yield item["call_id"], item["name"], item["arguments"]
 
 
+def _of_gemini(event: Mapping[str, Any]) -> Iterator[Piece]:
+    for candidate in event.get("candidates") or ():
+        for at, part in enumerate((candidate.get("content") or {}).get("parts") or ()):
+            if call := part.get("functionCall"):
+                yield call.get("id", at), call["name"], json.dumps(call.get("args") or {})
+
+
 def ending(reply: bytes) -> str:
     """Why the answer ended, in the words of its protocol."""
     found = ""
     for event in events(reply):
         for choice in event.get("choices") or ():
             found = choice.get("finish_reason") or found
+        for candidate in event.get("candidates") or ():
+            found = candidate.get("finishReason") or found
         if event.get("type") in ("message_delta", "message"):
             found = (event.get("delta") or event).get("stop_reason") or found
         short = (event.get("response") or event).get("incomplete_details") or {}

@@ -41,7 +41,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "agents_done": (">=", 5),
 }
 # Where a client's questions go is its own: the same server asks either.
-CHAINS = ("openai", "anthropic")
+CHAINS = ("openai", "anthropic", "gemini")
 
 
 @dataclass(slots=True)
@@ -122,6 +122,8 @@ def _server(settings: Settings, cloud: LoopbackCloud, provider: str) -> Iterator
         "EDGEWISE_CHAIN": provider,
         "ANTHROPIC_API_KEY": "loopback",
         "ANTHROPIC_BASE_URL": cloud.anthropic_url,
+        "GEMINI_API_KEY": "loopback",
+        "GOOGLE_GEMINI_BASE_URL": cloud.gemini_url,
     }
     with our_server(settings, cloud.url, "--port", "0", variables=variables) as server:
         yield server.url
@@ -136,7 +138,7 @@ def _run(
         Tap(server).listening() as tap,
     ):
         place = Place(Path(home), tap.url, program)
-        script = Script(client.steps(place), client.last)
+        script = Script(client.steps(place), client.last, client.typed)
         cloud.always(script.answer)
         variables = {**environment(place), **client.variables(place)}
         _prepare(client, place, variables)

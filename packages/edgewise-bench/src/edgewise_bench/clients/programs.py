@@ -54,10 +54,11 @@ class Client:
     files      its settings
     steps      what the cloud calls, by the names of tools that it may have
     last       the cloud's last words
+    typed      what the cloud says where JSON is wanted, as which model should answer
     """
 
     name: str
-    provider: Literal["openai", "anthropic"]
+    provider: Literal["openai", "anthropic", "gemini"]
     installer: Literal["npm", "pip"]
     package: str
     program: str = ""
@@ -66,6 +67,7 @@ class Client:
     files: Callable[[Place], Mapping[str, str]] = lambda _: {}
     steps: Callable[[Place], Sequence[Step]] = lambda _: ()
     last: str = DONE
+    typed: str = ""
 
     def find(self, folder: Path | None) -> str | None:
         """The program: in this folder, where an installer put it, or on PATH. None: nowhere."""
@@ -267,6 +269,42 @@ QWEN_CODE = Client(
     steps=_qwen_steps,
 )
 
+
+def _gemini_settings(_place: Place) -> Mapping[str, str]:
+    settings = {
+        "general": {"enableAutoUpdate": False, "disableAutoUpdate": True},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+    }
+    return {".gemini/settings.json": json.dumps(settings)}
+
+
+def _gemini_steps(place: Place) -> Sequence[Step]:
+    edit = {"file_path": place.file, "old_string": WRONG, "new_string": RIGHT}
+    return (
+        {"read_file": {"file_path": place.file}},
+        {"replace": {**edit, "instruction": "Mend the spelling."}},
+    )
+
+
+GEMINI_CLI = Client(
+    name="gemini_cli",
+    provider="gemini",
+    installer="npm",
+    package="@google/gemini-cli",
+    program="gemini",
+    words=lambda _: ("--yolo", "--skip-trust", "-p", ORDER),
+    variables=lambda place: {
+        "GEMINI_API_KEY": "any",
+        "GOOGLE_GEMINI_BASE_URL": place.url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    },
+    files=_gemini_settings,
+    steps=_gemini_steps,
+    typed='{"complexity_reasoning": "One word.", "complexity_score": 5}',
+)
+
 # It has no tools: the cloud writes the whole file.
 AIDER = Client(
     name="aider",
@@ -314,6 +352,7 @@ CLIENTS = {
         OPENCODE,
         QWEN_CODE,
         AIDER,
+        GEMINI_CLI,
         _library("openai_chat", "openai", "openai"),
         _library("openai_responses", "openai", "openai"),
         _library("anthropic_messages", "anthropic", "anthropic"),

@@ -27,6 +27,7 @@ class Script:
 
     steps: Sequence[Step]
     last: str
+    typed: str = ""  # the answer to a request for JSON
     asked: dict[str, float] = field(default_factory=dict)  # when each request arrived, by its id
     sent: dict[str, list[ToolCall]] = field(default_factory=dict)
     at_a_loss: set[str] = field(default_factory=set)  # what was offered where nothing fitted
@@ -34,6 +35,8 @@ class Script:
     def answer(self, seen: SeenRequest) -> Answer:
         id = seen.headers.get("x-client-request-id", "")
         self.asked[id] = time.monotonic()
+        if self.typed and "responseJsonSchema" in (seen.body.get("generationConfig") or {}):
+            return Answer(text=self.typed, input_tokens=900, output_tokens=20)
         offered = list(tool_names(seen.body.get("tools")))
         done = results(seen.body)
         answer = Answer(text=self.last, input_tokens=2_000, output_tokens=40, cached_tokens=1_000)
@@ -55,18 +58,24 @@ class Script:
 
 def tool_names(tools: Any) -> Iterator[str]:
     for tool in tools or ():
+        for declared in tool.get("functionDeclarations") or ():  # Gemini's
+            yield declared["name"]
+        if "functionDeclarations" in tool:
+            continue
         yield (tool.get("function") or tool).get("name") or str(tool.get("type"))
 
 
 def results(body: Mapping[str, Any]) -> int:
     """How many results of calls a request brings, in any protocol."""
-    items = body.get("messages") or body.get("input") or ()
+    items = body.get("messages") or body.get("input") or body.get("contents") or ()
     found = 0
     for item in items if isinstance(items, list) else ():
-        content = item.get("content")
+        content = item.get("content") or item.get("parts")
         found += item.get("role") == "tool" or str(item.get("type")).endswith("_call_output")
         for part in content if isinstance(content, list) else ():
-            found += isinstance(part, dict) and part.get("type") == "tool_result"
+            found += isinstance(part, dict) and (
+                part.get("type") == "tool_result" or "functionResponse" in part
+            )
     return found
 
 
