@@ -296,7 +296,7 @@ def test_the_line_is_said_when_the_model_is_fetched_and_not_again(
     assert capsys.readouterr().err.startswith("No model is chosen: using standard")
     row = ladder()["standard"]
     here = InstalledModel(row.name, tmp_path / "w.gguf", row.quantisation, "", 1)
-    monkeypatch.setattr(parts.ModelStore, "installed", lambda _, **__: [here])
+    monkeypatch.setattr(cli_setup.ModelStore, "installed", lambda _, **__: [here])
     assert cli_setup.choose_model(settings).model == "standard"
     assert capsys.readouterr().err == ""
 
