@@ -6,7 +6,7 @@ import sys
 import openai
 
 url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8484"
-if len(sys.argv) < 2 and os.environ.get("OPENAI_BASE_URL"):
+if len(sys.argv) < 2 and os.environ.get("OPENAI_BASE_URL"):  # noqa: TID251
     client = openai.OpenAI()  # which reads both variables
 else:
     client = openai.OpenAI(base_url=f"{url}/v1", api_key="any")
