@@ -1,11 +1,15 @@
-"""OpenAI's client: python openai_client.py [URL]"""
+"""OpenAI's client: python openai_client.py [URL], or with OPENAI_BASE_URL and OPENAI_API_KEY"""
 
+import os
 import sys
 
 import openai
 
 url = sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8484"
-client = openai.OpenAI(base_url=f"{url}/v1", api_key="any")
+if len(sys.argv) < 2 and os.environ.get("OPENAI_BASE_URL"):  # noqa: TID251
+    client = openai.OpenAI()  # which reads both variables
+else:
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="any")
 question = [{"role": "user", "content": "What is the capital of France?"}]
 
 answer = client.chat.completions.create(model="auto", messages=question, max_tokens=40)

@@ -58,6 +58,11 @@ def test_a_misspelt_variable_is_named_once(
     assert caplog.messages == said
 
 
+def test_a_key_given_as_a_setting_is_told_where_keys_belong() -> None:
+    with pytest.raises(SettingsError, match="'api_key': a provider's key comes from its variable"):
+        Engine(api_key="x")  # type: ignore[call-arg]
+
+
 def write_config(home: Path, text: str) -> dict[str, str]:
     """A home with a config.toml in it, as an environment that points there."""
     folder = home / "config"

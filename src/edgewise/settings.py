@@ -521,6 +521,10 @@ def _check(good: bool, name: str, value: object, wanted: str) -> None:
 def _check_names(given: Iterable[str], *, place: str = "") -> None:
     for name in sorted(set(given) - set(_FIELDS)):
         near = did_you_mean(name, _FIELDS) or "; docs/reference/settings.md names them all"
+        if name.endswith("api_key"):
+            near = (
+                ": a provider's key comes from its variable, or from `edgewise auth set PROVIDER`"
+            )
         raise SettingsError(f"{place}there is no setting {name!r}{near}")
 
 

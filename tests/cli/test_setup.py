@@ -285,6 +285,22 @@ def test_without_a_terminal_the_same_model_answers_and_one_line_says_how_to_choo
     assert not config.exists()
 
 
+def test_the_line_is_said_when_the_model_is_fetched_and_not_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who asks a hundred times would read it a hundred times."""
+    monkeypatch.setattr(parts, "read_machine", lambda _: ROOMY)
+    monkeypatch.setattr(cli_setup, "ensure_model", lambda settings, _: settings)
+    settings = Settings(cache_dir=tmp_path)
+    assert cli_setup.choose_model(settings).model == "standard"
+    assert capsys.readouterr().err.startswith("No model is chosen: using standard")
+    row = ladder()["standard"]
+    here = InstalledModel(row.name, tmp_path / "w.gguf", row.quantisation, "", 1)
+    monkeypatch.setattr(cli_setup.ModelStore, "installed", lambda _, **__: [here])
+    assert cli_setup.choose_model(settings).model == "standard"
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.real_model
 @pytest.mark.parametrize("how", ["variable", "flag", "remembered"])
 def test_a_named_model_rules_and_nothing_is_asked(

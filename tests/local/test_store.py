@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -340,6 +341,17 @@ def test_a_disk_that_fills_up_on_the_way_is_a_store_error_and_leaves_nothing_vis
     assert "MB of free space" in said
     assert visible(store) == []
     assert store.pull("tiny") == store.find("tiny")
+
+
+def test_a_folder_that_cannot_be_written_is_not_called_full(
+    store: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(ModelStore, "_lock", refused)
+    with pytest.raises(StoreError, match=r"cannot write in .*: Read-only file system$"):
+        store.pull("tiny")
 
 
 @pytest.mark.parametrize(

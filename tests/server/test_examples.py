@@ -58,6 +58,15 @@ def test_an_example_runs(serving: Serving, name: str) -> None:
     assert ANSWER in said and "  by " in said
 
 
+def test_the_example_of_the_quick_start_asks_the_address_that_it_is_given(
+    serving: Serving,
+) -> None:
+    served = serving(embedder=ScriptedEmbedder())
+    address = {"OPENAI_BASE_URL": f"{served.url}/v1", "OPENAI_API_KEY": "any"}
+    python = python_with("openai")
+    assert ANSWER in run(python, str(EXAMPLES / "openai_client.py"), **address)
+
+
 def test_the_bare_requests_run(serving: Serving) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")

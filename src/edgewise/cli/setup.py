@@ -300,8 +300,9 @@ def choose_model(
     """Where nobody has named a model yet: what `edgewise setup` proposes, said before the answer.
 
     At a terminal it is a question, and the answer is written down: a No chooses `tiny`.
-    Elsewhere it is used, as the library does, and one line says how to choose. Without `fetches`
-    the caller gets the model, and remembers it.
+    Elsewhere it is used, as the library does, and one line says how to choose: when the model is
+    fetched, and each time it is `tiny`. Without `fetches` the caller gets the model, and remembers
+    it.
     """
     named, proposal = parts.choose_model(settings)
     if proposal is None or (policy or settings.policy) == "cloud_only":
@@ -320,9 +321,11 @@ def choose_model(
             failed = True
     chosen, proposal = parts.choose_model(settings, may_fetch=not failed)
     assert proposal is not None, "nobody named one"
-    words = parts.in_words(proposal)
-    colour = "yellow" if proposal.row.rung == "tiny" else "dim"
-    side.say((f"{words[0].upper()}{words[1:]}. To choose: {command('setup')}", colour))
+    words, is_tiny = parts.in_words(proposal), proposal.row.rung == "tiny"
+    here = {model.name for model in ModelStore(settings.models_dir).installed()}
+    if is_tiny or proposal.row.name not in here:
+        colour = "yellow" if is_tiny else "dim"
+        side.say((f"{words[0].upper()}{words[1:]}. To choose: {command('setup')}", colour))
     if fetches:
         chosen = ensure_model(chosen, policy)
     if not chosen.fetch_default_model and settings.fetch_default_model:  # it could not be fetched

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import os
 import re
 import shutil
@@ -581,6 +582,9 @@ def require_space(root: Path, row: ModelRow, needed: int, kept: int) -> None:
         raise StoreError(_space_message(root, row.name, needed, free))
 
 
+_REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}  # however much room there is
+
+
 @contextlib.contextmanager
 def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
     """Turn OS errors into StoreErrors that say how much space `name` needs."""
@@ -589,7 +593,7 @@ def disk_errors(root: Path, name: str, needed: int = 0) -> Iterator[None]:
     except OSError as error:
         message = f"cannot write in {str(root)!r}: {error.strerror or error}"
         # Without a folder, its free space is unknown.
-        if needed and root.is_dir():
+        if needed and error.errno not in _REFUSED and root.is_dir():
             free = shutil.disk_usage(root).free
             message += f"; {_space_message(root, name, needed, free)}"
         raise StoreError(message) from error
