@@ -63,6 +63,20 @@ def test_a_follow_up_reads_what_was_called_before(cloud: LoopbackCloud) -> None:
     assert "five" not in device.asked[0].prefix
 
 
+@pytest.mark.parametrize(("count", "offered"), [(12, 12), (13, 6)])
+def test_a_home_with_few_tools_is_offered_all_of_them(
+    cloud: LoopbackCloud, count: int, offered: int
+) -> None:
+    words = [letter * 4 for letter in "abcdefghijklm"]
+    tools = [tool(f"{word}_it", f"Work the {word}", device={"type": "string"}) for word in words]
+    device = reader("none")
+    lamp = {"name": "Desk Lamp", "domain": "light", "area": "Study"}
+    request, facts = "work the bbbb", {"entities": [lamp]}
+    ask(cloud, device, request, tools[:count], context=facts, policy="local_only")
+    told = device.asked[0].prompt
+    assert sum(f"{word}_it - " in told for word in words) == offered
+
+
 def test_the_model_reads_the_number_that_was_put_right(cloud: LoopbackCloud) -> None:
     device = reader('set_timer {"minutes":8}')
     words = "set a timer for 5 minutes, no wait, make that 8"

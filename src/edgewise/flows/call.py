@@ -33,6 +33,7 @@ from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Render, format_named
 from edgewise.calls.hearing import as_heard, call_of_choices, least_heard, with_choices
 from edgewise.calls.home import (
+    FEW_TOOLS,
     MOST_TOOLS,
     is_aimed,
     lacks_target,
@@ -240,7 +241,8 @@ class Calling(Flow):
         limit = parts.rules.tools_limit
         if self.home:
             tools = offered_in(self.home, tools, [intent.resolved for intent in intents])
-            limit = min(limit, MOST_TOOLS * max(1, len(intents)))
+            if len(tools) > FEW_TOOLS:
+                limit = min(limit, MOST_TOOLS * max(1, len(intents)))
         self.offered = rank_tools(self._ranked_by(), tools, limit)
         self.draft = CallDraft(
             request=request,
