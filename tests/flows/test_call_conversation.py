@@ -273,6 +273,23 @@ class Hesitant(ScriptedFunctionModel):
             yield item
 
 
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("Set a timer for 5 minutes", ()),
+        ("In 5 minutes, a timer please", ()),
+        ("Set a timer for 5 eggs", ("minutes",)),
+    ],
+)
+def test_no_question_takes_the_place_of_a_length_of_time_that_was_said(
+    cloud: LoopbackCloud, words: str, needs: tuple[str, ...]
+) -> None:
+    answers = ['set_timer {"minutes":5}', 'set_timer {"minutes":5}', "ask set_timer: minutes"]
+    device = Hesitant(answers, logprobs=[[-0.5], [-0.5], [-0.001]], facts=READS_TURNS)
+    reply = ask(cloud, device, words, TOOLS, policy="local_only")
+    assert (reply.needs, bool(reply.calls)) == (needs, not needs)
+
+
 @pytest.mark.parametrize(("surety", "asked"), [(-0.5, True), (-0.001, False)])
 def test_a_likely_question_is_written_where_the_call_is_in_doubt(
     cloud: LoopbackCloud, surety: float, asked: bool
