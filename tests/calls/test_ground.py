@@ -76,6 +76,14 @@ def test_a_value_made_up_is_not(
     assert support_of(value, request_text, name, **schema)[0] < UNGROUNDED
 
 
+def test_an_article_counts_things_and_no_time() -> None:
+    minutes = {"type": "integer", "description": "Minutes"}
+    assert support_of(1, "start a timer", "minutes", **minutes)[0] < UNGROUNDED
+    assert support_of(1, "start a timer for a minute", "minutes", **minutes)[0] >= UNGROUNDED
+    assert support_of(1, "one minute please", "minutes", **minutes)[0] >= UNGROUNDED
+    assert support_of(1, "brew a cup of coffee", "cups", type="integer")[0] >= UNGROUNDED
+
+
 def test_better_support_scores_higher() -> None:
     request = "Book the Grand Hotel in Oslo"
     verbatim, folded = support_of("Grand Hotel", request), support_of("grand hotels", request)

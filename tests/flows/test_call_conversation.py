@@ -63,6 +63,20 @@ def test_a_follow_up_reads_what_was_called_before(cloud: LoopbackCloud) -> None:
     assert "five" not in device.asked[0].prefix
 
 
+@pytest.mark.parametrize(("count", "offered"), [(12, 12), (13, 6)])
+def test_a_home_with_few_tools_is_offered_all_of_them(
+    cloud: LoopbackCloud, count: int, offered: int
+) -> None:
+    words = [letter * 4 for letter in "abcdefghijklm"]
+    tools = [tool(f"{word}_it", f"Work the {word}", device={"type": "string"}) for word in words]
+    device = reader("none")
+    lamp = {"name": "Desk Lamp", "domain": "light", "area": "Study"}
+    request, facts = "work the bbbb", {"entities": [lamp]}
+    ask(cloud, device, request, tools[:count], context=facts, policy="local_only")
+    told = device.asked[0].prompt
+    assert sum(f"{word}_it - " in told for word in words) == offered
+
+
 def test_the_model_reads_the_number_that_was_put_right(cloud: LoopbackCloud) -> None:
     device = reader('set_timer {"minutes":8}')
     words = "set a timer for 5 minutes, no wait, make that 8"
@@ -257,6 +271,23 @@ class Hesitant(ScriptedFunctionModel):
                 item = replace(item, alternatives=(("ask", -1.5),))
             first = False
             yield item
+
+
+@pytest.mark.parametrize(
+    ("words", "needs"),
+    [
+        ("Set a timer for 5 minutes", ()),
+        ("In 5 minutes, a timer please", ()),
+        ("Set a timer for 5 eggs", ("minutes",)),
+    ],
+)
+def test_no_question_takes_the_place_of_a_length_of_time_that_was_said(
+    cloud: LoopbackCloud, words: str, needs: tuple[str, ...]
+) -> None:
+    answers = ['set_timer {"minutes":5}', 'set_timer {"minutes":5}', "ask set_timer: minutes"]
+    device = Hesitant(answers, logprobs=[[-0.5], [-0.5], [-0.001]], facts=READS_TURNS)
+    reply = ask(cloud, device, words, TOOLS, policy="local_only")
+    assert (reply.needs, bool(reply.calls)) == (needs, not needs)
 
 
 @pytest.mark.parametrize(("surety", "asked"), [(-0.5, True), (-0.001, False)])

@@ -22,7 +22,8 @@ from edgewise.types.messages import Context, Tool, ToolCall
 
 MOST_ENTITIES = 2_000  # that are read
 MOST_TOLD = 12  # rows that the function model reads: those that the request may be about
-MOST_TOOLS = 6  # of a home, offered to the function model
+MOST_TOOLS = 6  # of a home that has many, offered to the function model
+FEW_TOOLS = 12  # are offered as they are
 LONGEST_PROMPT = 400_000  # characters of a system prompt that are read
 _CLASS_NAMES = frozenset({"device_class", "deviceclass"})
 WHERE = ("name", "area", "floor", "domain", "device_class")

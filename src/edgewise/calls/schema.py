@@ -485,6 +485,7 @@ def _written_clock(clock: str, form: str) -> str:
 
 # Below this an argument counts as made up.
 UNGROUNDED = 0.3
+_ARTICLE = 0.5  # the support of a 1 by "a" or "an" alone
 # The most that facts and earlier turns support a value: what is said now counts for more.
 TOLD = 0.8
 _NONE = Support(0.0, "none")
@@ -756,6 +757,8 @@ def _number_support(value: float, parameter: Wanted, request: RequestText) -> Su
         }
         if parameter.unit in units:
             return Support(0.6, "derived")  # 10 for "20 minutes and 10 seconds": perhaps two.
+        if not lengths and value == 1 and known.score <= _ARTICLE:
+            return Support(0.2, "none")  # 1 for "a timer": that is one timer, of any length.
         if units and len(lengths) == 1:
             return Support(0.2, "none")  # 60 for "sixty minutes" where seconds are wanted.
     if parameter.role == "share" and value > 1:

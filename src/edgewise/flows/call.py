@@ -33,6 +33,7 @@ from edgewise.calls.draft import draft_answers
 from edgewise.calls.formats import CallFormat, Render, format_named
 from edgewise.calls.hearing import as_heard, call_of_choices, least_heard, with_choices
 from edgewise.calls.home import (
+    FEW_TOOLS,
     MOST_TOOLS,
     is_aimed,
     lacks_target,
@@ -55,7 +56,7 @@ from edgewise.calls.prompt import (
     told_text,
 )
 from edgewise.calls.rank_tools import assign, for_cloud, rank_tools, unanswered
-from edgewise.calls.schema import awaited, ground, parameters, required
+from edgewise.calls.schema import awaited, ground, parameters, required, wanted
 from edgewise.calls.values.text import RequestText, read_request
 from edgewise.cloud.provider import Chunk, Cloud, Stop
 from edgewise.decide.calibration import Calibration
@@ -116,6 +117,8 @@ DOUBTED = math.log(2 / 3)
 # A question as likely as this is written where the call is in doubt. Of 65 validation requests that
 # lack something, 52 are then asked about instead of 34; of 559 that lack nothing, 23 instead of 17.
 LIKELY_QUESTION = math.log(0.1)
+# A value with this support is said: no question takes the place of a call for it.
+SAID = 0.95
 # After a tool's result a doubtful call is left in doubt from this on, and not made below it. Of
 # validation requests, most such calls are right above it; where all is done, nothing is written.
 LIKELY_NEXT = 0.4
@@ -240,7 +243,8 @@ class Calling(Flow):
         limit = parts.rules.tools_limit
         if self.home:
             tools = offered_in(self.home, tools, [intent.resolved for intent in intents])
-            limit = min(limit, MOST_TOOLS * max(1, len(intents)))
+            if len(tools) > FEW_TOOLS:
+                limit = min(limit, MOST_TOOLS * max(1, len(intents)))
         self.offered = rank_tools(self._ranked_by(), tools, limit)
         self.draft = CallDraft(
             request=request,
@@ -1235,8 +1239,28 @@ def _ask_if_likely(flow: Calling, first: Written) -> None:
     if not (grammar and likely and _may_retry(flow, [first.text], [0])):
         return
     for question in _write(flow, first.text, grammar=grammar).questions:
+        if _all_said(flow, calls[0], question):
+            return
         flow.draft.forget(0)
         flow.draft.ask(0, question, flow.asking_surety(calls[0], 0))
+
+
+def _all_said(flow: Calling, call: ToolCall, question: Question) -> bool:
+    """Whether a call has all that is asked for, as lengths of time or lists that were said.
+
+    A name or a number may have been said of something else; "15 minutes" are the minutes, and two
+    things that stand side by side are the items.
+    """
+    fields = parameters(flow.tools[call.name].parameters)
+    scores = ground(call.arguments, flow.tools[call.name], flow.whole).arguments
+    timed = any(one.kind == "duration" for one in flow.whole.found)
+
+    def is_said(name: str) -> bool:
+        value, asked = call.arguments.get(name), wanted(name, fields.get(name, {}))
+        plain = isinstance(value, list) and len(value) > 1
+        return (plain or (timed and asked.role == "duration")) and scores[name].score >= SAID
+
+    return all(name in scores and is_said(name) for name in question.needs)
 
 
 def _call_another(flow: Calling) -> None:
