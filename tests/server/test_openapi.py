@@ -150,6 +150,8 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         body["logprobs"] = True
     if path == "/v1/decisions" and "input" in body:  # options that differ, and no pictures
         body["questions"] = [{"type": "predicate", "instructions": "Is it so?"}]
+    elif path == "/v1/decisions":
+        body["questions"] = {"so": {"type": "noul", "instructions": "Is it so?"}}
     if path == "/api/show":
         body["model"] = "auto"
     if path == "/edgewise/feedback":
