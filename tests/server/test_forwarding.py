@@ -877,6 +877,34 @@ def test_personal_data_leaves_as_placeholders_and_is_put_back(
     assert "To ann@example.org!" in text and "EMAIL_1" not in text
 
 
+PARTS: dict[str, Any] = {
+    "chat": {"messages": [{"role": "user", "content": "PARTS"}]},
+    "responses": {"input": [{"role": "user", "content": "PARTS"}]},
+    "messages": {"messages": [{"role": "user", "content": "PARTS"}], "max_tokens": 50},
+    "gemini": {"contents": [{"role": "user", "parts": "PARTS"}]},
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_value_of_which_each_part_has_a_piece_does_not_leave(
+    serving: Serving, cloud: LoopbackCloud, wire: str
+) -> None:
+    """A model reads the parts of a message one after the other."""
+    kind = {"responses": {"type": "input_text"}, "gemini": {}}.get(wire, {"type": "text"})
+
+    def asked(*texts: str) -> dict[str, Any]:
+        parts = [{**kind, "text": text} for text in texts]
+        whole = json.dumps(PARTS[wire]).replace('"PARTS"', json.dumps(parts))
+        return {"model": "cloud", **json.loads(whole)} if wire != "gemini" else json.loads(whole)
+
+    served = gateway(serving, cloud, wire, redact=("CARD",), policy="prefer_cloud")
+    cloud.always(Recorded(pieces=(json.dumps(WHOLE[wire]).encode(),)))
+    send(served, wire, asked("The card is 4111 1111", "1111 1111, and it works."), stream=False)
+    assert cloud.requests == []
+    send(served, wire, asked("The card is", "4111 1111 1111 1111, and it works."), stream=False)
+    assert b"[CARD_1]" in cloud.requests[0].content and b"1111" not in cloud.requests[0].content
+
+
 def _texts(stream: str) -> list[str]:
     found = []
     for line in stream.splitlines():

@@ -311,6 +311,20 @@ def test_names_of_models() -> None:
     assert route("local") == route("local/small") == ("local_only", "")
     assert route("cloud") == route("cloud/auto") == ("cloud_only", "")
     assert route("cloud/openai/gpt-6-luna") == ("cloud_only", "openai/gpt-6-luna")
+    for name in ("Local", "LOCAL", "edgewise/local", "Edgewise/Local", "local:latest"):
+        assert route(name) == ("local_only", ""), name
+    assert route("Local/small") == route("edgewise/local/small") == ("local_only", "")
+    assert route("Cloud/openai/GPT-6") == ("cloud_only", "openai/GPT-6")
+    assert route("edgewise/auto") == route("Auto") == route("edgewise/gpt-4o") == (None, "")
+
+
+@pytest.mark.parametrize("name", ["private", "Private", "local_only", "local-only", "privacy"])
+def test_a_model_that_is_called_like_what_keeps_a_request_in_is_refused(
+    served: Served, cloud: LoopbackCloud, name: str
+) -> None:
+    answer = served.chat(model=name)
+    assert answer.status_code == 404 and "x-edgewise-privacy" in answer.json()["error"]["message"]
+    assert not cloud.requests
 
 
 def test_a_name_nobody_knows_is_404_where_names_are_strict(serving: Serving) -> None:

@@ -378,6 +378,8 @@ def _seal(request: Request, find_in: Callable[[str, Sequence[str]], tuple[Found,
     kinds = request.redact
     texts = dict.fromkeys(_texts(request))
     found = {text: find_in(text, kinds) for text in texts}
+    if request.original is not None:
+        _check_whole(request.original, request.messages, found)
     naming = _Naming(taken={match[0] for text in texts for match in _PLACEHOLDER.finditer(text)})
     values: dict[str, str] = {}
     for text, places in found.items():
@@ -422,6 +424,20 @@ def _seal(request: Request, find_in: Callable[[str, Sequence[str]], tuple[Found,
         placeholder: numbers.get(value, value) for value, placeholder in naming.names.items()
     }
     return Sealed(left, behind)
+
+
+def _check_whole(
+    original: Original, messages: Iterable[Message], found: Mapping[str, Sequence[Found]]
+) -> None:
+    """Raises _CannotSeal for a value of which each part of a message has a piece: we read the parts
+    as one text, as a model does, and an original leaves part by part."""
+    parts = list(_leaves(_unpacked(original.body)))
+    known = {text[each.start : each.end] for text in parts for each in found[text]}
+    for message in messages:
+        for each in found[message.content]:
+            value = message.content[each.start : each.end]
+            if value not in known and not any(value in text for text in parts):
+                raise _CannotSeal("a value stands in several parts of a message")
 
 
 def _sealed_original(original: Original, written: Rewrite) -> Original:

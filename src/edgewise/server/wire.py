@@ -670,17 +670,28 @@ def no_other(_: str) -> str:
 
 
 SAME = "<same>"
+_KEEP_IN = ("private", "privacy", "localonly")  # no model is called so
 
 
 def meant(name: str, models: Mapping[str, str], chore: str = "") -> str:
     """What a client's name for a model stands for: the first pattern that fits says it, also one
     that fits `task/CHORE`. Who names a place has chosen for such work, too."""
-    placed = name.partition("/")[0] in (LOCAL, CLOUD)
+    placed = place_named(name).partition("/")[0] in (LOCAL, CLOUD)
     asked = [name, f"task/{chore}"] if chore and not placed else [name]
     for pattern, route in models.items():
         if any(fnmatchcase(each, pattern) for each in asked):
             return route.replace(SAME, name)
     return name
+
+
+def place_named(name: str) -> str:
+    """`local` for `Local`, `edgewise/local` or `local:latest`: who names a place means it, however
+    it is written. Other names stay as they are."""
+    start, slash, rest = name.partition("/")
+    if start.lower() == "edgewise":
+        start, slash, rest = rest.partition("/")
+    where = start.removesuffix(":latest").lower()
+    return f"{where}{slash}{rest}" if where in (AUTO, LOCAL, CLOUD) else name
 
 
 def resolve_model(
@@ -696,9 +707,12 @@ def resolve_model(
     `other` is the full name of another model of the device that could answer, else empty;
     `provider` is who of the chain has a model of this name.
     """
+    name = place_named(name)
     where, _, rest = name.partition("/")
-    if name in ("", AUTO, f"edgewise/{AUTO}"):
+    if name in ("", AUTO):
         return Route()
+    if re.sub("[^a-z]", "", name.lower()) in _KEEP_IN:
+        raise _unknown(name, "to keep a request in, ask for local, or say x-edgewise-privacy")
     if where == LOCAL:
         # `local/standard` names the model on that rung
         if rest in ("", local_model) or model_name(rest, MODELS) == local_model:
