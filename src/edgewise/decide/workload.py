@@ -31,9 +31,7 @@ GRID = (*(1 / (1 + math.exp(-step / 4)) for step in _STEPS), 0.0)  # strictest f
 # what is worth judging, was chosen on one half of the families; the other half is reported.
 CHOOSING, AS_SURE = 5, 2
 AT_START, ANEW_EVERY = 0.9, 4  # its part of the probability; every fourth has some of the rest
-DOUBT = (
-    1.5  # times the stated error: what is less sure need not be judged before something is proven
-)
+DOUBT = 1.5  # times the stated error: what is less sure waits until something is proven
 # Guesses of the true error, as shares of the stated one, and how much is bet on each. The stated
 # error may be too high (the proof) or too low (the disproof).
 BELOW = ((0.02, 0.5), (0.2, 0.3), (0.5, 0.2))
@@ -105,7 +103,7 @@ class Evidence:
     wrong: int = 0
     _said: list[Verdict] = field(init=False, default_factory=list)
     _start: int = field(init=False)
-    _least_sure: float = 1.0
+    _least_sure: float = field(init=False, default=1.0)
     _proofs: list[_Bets] = field(init=False)
     _disproofs: list[_Bets] = field(init=False)
 
