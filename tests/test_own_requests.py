@@ -123,6 +123,22 @@ def test_what_verdicts_refute_leaves_although_the_calibration_promises_it(routed
     assert reply.decision.reason.startswith(f"{TEN} is not promised: ")
 
 
+def test_whoever_judges_only_sure_answers_says_so_and_proves_nothing_of_others(
+    settings: Settings,
+) -> None:
+    with engine_of(settings, LESS, *[SURE] * 80) as engine:
+        less = engine.complete("Where?", max_error=0.1)
+        with pytest.raises(InvalidRequest, match="above"):
+            engine.feedback(less.id, right=True, above=0.9)
+        engine.feedback(less.id, right=True)
+        for _ in range(60):
+            reply = engine.complete("Where?", max_error=0.1)
+            engine.feedback(reply.id, right=True, above=0.9)
+        (outlook,) = engine.parts.verdicts.outlooks()
+        assert outlook.learnt.threshold == GRID[9], "the strictest of the grid from 0.9 on"
+        assert outlook.to_dict()["worth_judging"] < GRID[9], "what comes next"
+
+
 # -- what a verdict proves, and for whom -----------------------------------------------------------
 
 

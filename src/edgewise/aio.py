@@ -208,9 +208,11 @@ class AsyncEngine:
             lambda: self.engine.complete(prompt, check=check, **options)
         )
 
-    async def feedback(self, request_id: str, *, right: bool) -> None:
+    async def feedback(self, request_id: str, *, right: bool, above: float = 0.0) -> None:
         """Say whether an answer was right: `reply.id` names it. The last verdict counts."""
-        await self.workers.result(lambda: self.engine.feedback(request_id, right=right))
+        await self.workers.result(
+            lambda: self.engine.feedback(request_id, right=right, above=above)
+        )
 
     @takes(RequestOptions)
     def stream(self, prompt: Prompt, **options: Unpack[RequestOptions]) -> AsyncGenerator[Event]:

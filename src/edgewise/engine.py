@@ -276,13 +276,14 @@ class Engine:
         self.parts.streams.add(stream)
         return stream
 
-    def feedback(self, request_id: str, *, right: bool) -> None:
+    def feedback(self, request_id: str, *, right: bool, above: float = 0.0) -> None:
         """Say whether an answer was right: `reply.id` names it. The last verdict counts.
 
-        What `max_error` promises grows from these. Raises InvalidRequest if there is no such
+        What `max_error` promises grows from these. `above`: you judge only answers of at least
+        this confidence, whether they look right or not. Raises InvalidRequest if there is no such
         answer, LedgerError if the verdict could not be recorded.
         """
-        self.parts.verdicts.say(request_id, right)
+        self.parts.verdicts.say(request_id, right, above=above)
 
     def close(self) -> None:
         """Cancel open streams, free models and connections. The next request opens them again.

@@ -71,6 +71,9 @@ def test_the_beginning_of_an_id_is_enough_and_what_cannot_be_meant_is_refused(
 ) -> None:
     assert run("feedback", asked[0][:10], "wrong", "--json").json["id"] == asked[0]
     assert run("feedback", asked[0], "perhaps").code == 2
+    assert run("feedback", asked[0], "right", "--above", "0.8").code == 0
+    refused = run("feedback", asked[0], "right", "--above", "1")
+    assert refused.code == 2 and "above" in refused.err
     unknown = run("feedback", "nobody", "right")
     assert unknown.code == 1 and "no request 'nobody'" in unknown.err
 

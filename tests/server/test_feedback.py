@@ -61,6 +61,10 @@ def test_a_key_judges_its_own_requests_and_an_admin_all_of_them(serving: Serving
     assert say(served, {"id": told["id"], "right": False}, LEAD).status_code == 200
     (said,) = served.state.engine.ledger.verdicts("ann")
     assert not said.right, "the second verdict counts"
+    sure = ask(served, ANN)["id"]
+    assert say(served, {"id": sure, "right": True, "above": 1}, ANN).status_code == 400
+    assert say(served, {"id": sure, "right": True, "above": 0.6}, ANN).status_code == 200
+    assert served.state.engine.ledger.verdicts("ann")[-1].above == 0.6
 
 
 def test_what_one_key_proves_is_promised_to_that_key_only_whole_or_streamed(

@@ -148,10 +148,10 @@ def make_answerable(path: str, body: dict[str, Any]) -> None:
         body.pop("tool_choice", None)
     if path == "/v1/chat/completions" and body.get("top_logprobs") is not None:
         body["logprobs"] = True
-    if path == "/v1/decisions" and "input" in body:  # options that differ, and no pictures
-        body["questions"] = [{"type": "predicate", "instructions": "Is it so?"}]
-    elif path == "/v1/decisions":
-        body["questions"] = {"so": {"type": "noul", "instructions": "Is it so?"}}
+    if path == "/v1/decisions":  # options that differ, and no pictures
+        listed = [{"type": "predicate", "instructions": "Is it so?"}]
+        named = {"so": {"type": "noul", "instructions": "Is it so?"}}
+        body["questions"] = listed if "input" in body else named
     if path == "/api/show":
         body["model"] = "auto"
     if path == "/edgewise/feedback":

@@ -453,8 +453,14 @@ def _print_latency(report: Report) -> None:
 @click.command()
 @click.argument("request_id")
 @click.argument("verdict", type=click.Choice(["right", "wrong"]))
+@click.option(
+    "--above",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="You judge only answers of at least this confidence, whether they look right or not.",
+)
 @options.as_json
-def feedback(request_id: str, verdict: str, as_json: bool) -> None:
+def feedback(request_id: str, verdict: str, above: float, as_json: bool) -> None:
     """Say whether an answer was right. What `max_error` promises grows from this.
 
     The first characters of REQUEST_ID are enough. The last verdict on an answer counts.
@@ -468,7 +474,7 @@ def feedback(request_id: str, verdict: str, as_json: bool) -> None:
     try:
         verdicts = Verdicts(settings, book)
         found = find_request(book, request_id)["id"]
-        said = verdicts.say(found, verdict == "right")
+        said = verdicts.say(found, verdict == "right", above=above)
         outlook = verdicts.outlook(said.workload, said.calibration)
     finally:
         book.close()

@@ -6,8 +6,9 @@ one. A calibration may hold `families`. Then a stated error is promised
 1. under the conditions of the measurement (temperature, room for the answer, system prompt, turns),
 2. to a request whose words are near a measured family: whoever is far from all is a stranger,
 3. at the threshold that this family's own rows prove, and not below a floor. The floor is the
-   lowest threshold at which at most one family in ten was wrong more often than stated, each with
-   the thresholds of the others, as if nobody had measured it.
+   lowest threshold for which families, as units, prove with probability 90 % that at most one in
+   ten is wrong more often than stated, each with the thresholds of the others, as if nobody had
+   measured it.
 """
 
 from __future__ import annotations
@@ -413,7 +414,7 @@ class Evidence:
     wrong: int = 0
     _said: list[Verdict] = field(init=False, default_factory=list)
     _start: int = field(init=False)
-    _least_sure: float = 1.0
+    _least_sure: float = field(init=False, default=1.0)
     _proofs: list[_Bets] = field(init=False)
     _disproofs: list[_Bets] = field(init=False)
 

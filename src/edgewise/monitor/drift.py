@@ -84,6 +84,7 @@ class Outlook:
     wrong: int
     error: float
     learnt: Learnt
+    worth_judging: float  # the confidence from which on a verdict teaches most
 
     @property
     def kept(self) -> float:
@@ -103,6 +104,7 @@ class Outlook:
             "threshold": self.learnt.threshold,
             "missing": self.learnt.missing,
             "judged_from": self.learnt.judged_from,
+            "worth_judging": self.worth_judging,
             "words": str(self),
         }
 
@@ -138,8 +140,10 @@ class Verdicts:
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
-    def say(self, request_id: str, right: bool, judged_by: Judge = "person") -> Said:
-        """Record a verdict on an answer.
+    def say(
+        self, request_id: str, right: bool, judged_by: Judge = "person", *, above: float = 0.0
+    ) -> Said:
+        """Record a verdict on an answer. `above`: only answers from this confidence on are judged.
 
         Raises InvalidRequest if there is no such answer, LedgerError if nothing was recorded.
         """
@@ -155,13 +159,15 @@ class Verdicts:
                 "(learn_from_private = true allows it)"
             )
         measured = row["source"] == "local" and row["task"] in TASKS
+        if not 0 <= above <= 1 or above > (row["confidence"] or 0.0):
+            raise InvalidRequest("above: expected 0 to 1, and no more than the answer's confidence")
         said = Said(
             id=request_id,
             workload=row["budget_key"],
             task=row["task"],
             calibration=row["calibration"],
             confidence=row["confidence"] if measured else None,
-            above=row["kept_from"],
+            above=None if row["kept_from"] is None else max(row["kept_from"], above),
             right=right,
             judged_by=judged_by,
         )
@@ -220,8 +226,9 @@ class Verdicts:
         known = self._read(workload.name)
         with self._lock:
             evidence = known.evidence(workload.calibration, error)
-            learnt = evidence.learnt(self._settings.error_probability)
-            return Outlook(workload, evidence.wrong, error, learnt)
+            probability = self._settings.error_probability
+            learnt, worth = evidence.learnt(probability), evidence.worth_judging(probability)
+            return Outlook(workload, evidence.wrong, error, learnt, worth)
 
     def _read(self, workload: str) -> _Known:
         """If the ledger fails, what was known holds: a refuted promise must not come back."""

@@ -22,7 +22,7 @@ TRACES = Path(__file__).parents[2] / "results" / "traces"
 STANDARD = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 MODELS = (STANDARD, "qwen2.5-coder-0.5b-instruct-q4_k_m", "smollm2-135m-instruct-q8_0")
 # What README and docs say is missed. Whoever reaches it changes those words as well.
-MISSED = {"kept_share_10", "families_broken_20"}
+MISSED = {"kept_share_10"}
 
 
 def found(name: str) -> Strangers:
@@ -33,7 +33,7 @@ def test_a_promise_of_ten_per_cent_holds_for_nine_families_in_ten_that_nobody_me
     told = figures(found(STANDARD))
     for name, target in families.TARGETS.items():
         assert reached(name, told[name], families.TARGETS) is (name not in MISSED), (name, target)
-    assert told["kept_share_10"] > 0.2
+    assert told["kept_share_10"] > 0.15
     assert told["families"] >= 40
 
 
@@ -85,6 +85,17 @@ def test_families_that_break_it_for_each_other_are_promised_nothing() -> None:
         names=("a", "b", "c", "d"),
     )  # fmt: skip
     assert [each.kept for each in left_out(mixed, 0.10)] == [0, 0, 0, 0]
+
+
+def many(families: int) -> Strangers:
+    names = tuple("abcdefghijklmnopqrstuvwxyz")[:families]
+    return strangers(*(rows(each, 200, 2, 0.99) for each in range(families)), names=names)
+
+
+def test_few_families_do_not_prove_that_nine_in_ten_hold() -> None:
+    """Nobody is broken; of 20 families that is not surprising if one in ten breaks it."""
+    assert figures(many(20))["kept_share_10"] == 0
+    assert figures(many(24))["kept_share_10"] > 0.9
 
 
 def test_the_default_threshold_is_the_smallest_that_is_right_enough_for_strangers() -> None:
@@ -156,6 +167,13 @@ def test_a_family_is_judged_by_what_the_others_say() -> None:
     assert anew.chances[found.own == 0].mean() < 0.65
 
 
+def test_the_new_fit_is_taken_where_it_wins_on_families_that_it_has_not_seen() -> None:
+    assert found(STANDARD).fit is not None
+    tiny = found(MODELS[2])
+    assert tiny.fit is None, "it was asked the newer questions, and the length says nothing of it"
+    assert len(tiny.own) > 14_398
+
+
 def test_an_answer_that_was_cut_by_the_measurement_fits_nothing() -> None:
     found, lengths = of_lengths(short=0.8, long=0.1)
     spoilt = replace(found, right=np.where(lengths == 100, False, found.right))
@@ -164,9 +182,7 @@ def test_an_answer_that_was_cut_by_the_measurement_fits_nothing() -> None:
 
 
 def test_an_answer_beyond_the_measured_length_is_not_counted_as_kept() -> None:
-    all_kept = strangers(
-        *(rows(each, 200, 2, 0.99) for each in range(12)), names=tuple("abcdefghijkl")
-    )
+    all_kept = many(24)
     none_kept = replace(all_kept, within=np.zeros(len(all_kept.own), bool))
     assert figures(all_kept)["kept_share_10"] > 0.9
     assert figures(none_kept)["kept_share_10"] == 0

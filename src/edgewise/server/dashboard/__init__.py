@@ -430,9 +430,13 @@ def one_request(state: ServerState, incoming: Incoming) -> Work:
 _OF_ANSWER = re.compile(r"^(chatcmpl-|resp_|msg_)")  # what each API has before a request's id
 
 
+ABOVE = "you judge only answers of at least this confidence, whether they look right or not"
+
+
 class FeedbackRequest(Model):
     id: Annotated[Text, Field(description="of the answer as its API gave it, or of the request")]
     right: Flag
+    above: Annotated[float, Field(ge=0, le=1, description=ABOVE)] = 0.0
 
 
 class Feedback(TypedDict):
@@ -447,7 +451,7 @@ def feedback(state: ServerState, incoming: Incoming) -> Work:
     def found() -> dict[str, Any]:
         asked = read_body(FeedbackRequest, incoming.body)
         row = _own_row(state, incoming, _OF_ANSWER.sub("", asked.id))
-        said = state.engine.parts.verdicts.say(row["id"], asked.right)
+        said = state.engine.parts.verdicts.say(row["id"], asked.right, above=asked.above)
         return {"id": said.id, "right": said.right, "workload": said.workload}
 
     yield from _told(incoming, found)

@@ -33,7 +33,7 @@ from edgewise.decide.families import (
     write_cells,
     write_centres,
 )
-from edgewise.decide.policy import GRID, find_threshold
+from edgewise.decide.policy import GRID, find_threshold, tail
 from edgewise_bench.chat import life
 from edgewise_bench.chat.held_out import Judged, path_of, read_held_out
 from edgewise_bench.chat.life import Lived, read_lived
@@ -86,7 +86,8 @@ class Strangers:
     plain     the chances before they were fitted anew (`refit`); the same where they were not
     before    the chances before the first token
     within    whether the answer is no longer than the promise goes; None: all are
-    fit       bias, slope and weight of the length that were fitted anew; None: nothing was
+    fit       bias, slope and weight of the length that were fitted anew; None: nothing was, or
+              families that were left out are not judged better by more than chance
     """
 
     families: tuple[str, ...]
@@ -194,7 +195,9 @@ def read_near(path: Path, traces: Sequence[Judged], lived: Sequence[Lived]) -> S
     lengths = [*(row.output_tokens for row in traces), *(row.tokens for row in lived)]
     whole = [*(row.output_tokens < LONGEST for row in traces), *(True for _ in lived)]
     found = replace(found, within=np.array(lengths) <= LONGEST)
-    return refit(found, np.array(lengths, float), np.array(whole))
+    anew = refit(found, np.array(lengths, float), np.array(whole))
+    told = refit_figures(anew)
+    return anew if told["refit_gain"] > told["refit_gain_error"] else found
 
 
 # -- a score for answers of any length ------------------------------------------------------------
@@ -288,15 +291,15 @@ def outcome(
 
 
 def floor_of(found: Strangers, proven: Numbers, error: float, without: int | None = None) -> float:
-    """The lowest threshold at which at most BROKEN of the families are wrong more often than
-    stated, one of them added that nobody has seen. 2: none."""
+    """The lowest threshold from which on it is proven, with the families as units, that at most
+    BROKEN of them are wrong more often than stated. 2: none."""
     gone = () if without is None else (without,)
     judges = [number for number in found.judges if number != without]
     broken = np.zeros(len(THRESHOLDS))
     for number in judges:
         kept, wrong, _ = outcome(found, number, proven, gone)
         broken += wrong > error * kept
-    fine = (broken + 1) / (len(judges) + 1) <= BROKEN
+    fine = [tail(int(each), len(judges), BROKEN) <= PROBABILITY for each in broken]
     lowest = 2.0
     for threshold, holds in zip(THRESHOLDS, fine, strict=True):
         if not holds:
