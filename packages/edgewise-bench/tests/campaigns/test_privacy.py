@@ -27,7 +27,7 @@ from edgewise_bench.scorecard import reached
 
 
 def test_nothing_private_leaves_and_the_control_does() -> None:
-    count = rounds(150)
+    count = rounds(250)
     arguments = ["privacy", "--requests", str(count), "--seed", "2", "--json"]
     result = CliRunner().invoke(bench, arguments, catch_exceptions=False)
     card = json.loads(result.stdout)

@@ -27,6 +27,7 @@ from edgewise import (
     RequestOptions,
     ResponseFormat,
     Settings,
+    SpeakOptions,
     SpeechOptions,
     Tool,
     ToolCall,
@@ -36,6 +37,7 @@ from edgewise.testing import (
     ScriptedEmbedder,
     ScriptedFunctionModel,
     ScriptedTranscriber,
+    ScriptedVoice,
     heard,
 )
 
@@ -93,6 +95,7 @@ def scripted_engine(folder: Path) -> Iterator[Engine]:
         "function_model": ScriptedFunctionModel(['f {"a":1}'] * 1_000),
         "transcriber": ScriptedTranscriber([[heard("Hello.", 0.0, 1.0)]] * 1_000),
         "embedder": ScriptedEmbedder(),
+        "voice": ScriptedVoice(),
     }
     settings = Settings.load({}, data_dir=folder / "data", config_dir=folder / "config")
     with Engine(settings, **parts) as engine:
@@ -142,6 +145,7 @@ def tries_of(engine: Engine, folder: Path) -> dict[str, Callable[[Any], Any]]:
         ("complete", RequestOptions, lambda **given: engine.complete("x", **given)),
         ("call", CallOptions, lambda **given: engine.call("x", [tool], **given)),
         ("transcribe", SpeechOptions, lambda **given: engine.transcribe(sound, **given)),
+        ("speak", SpeakOptions, lambda **given: engine.speak("x", **given)),
         ("embed", EmbedOptions, lambda **given: engine.embed("x", **given)),
         ("listen", ListenOptions, lambda **given: engine.listen(**given).start().close()),
     )

@@ -34,12 +34,13 @@ from edgewise.testing import (
     ScriptedEmbedder,
     ScriptedFunctionModel,
     ScriptedTranscriber,
+    ScriptedVoice,
     Status,
     heard,
 )
-from edgewise.testing.scripted import SCRIPTED_FACTS
+from edgewise.testing.scripted import SCRIPTED_FACTS, SCRIPTED_TRANSCRIBER_FACTS
 from edgewise.types.messages import Message, Request, RunnableTool, Tool, ToolCall
-from edgewise.types.replies import Attempt, Finish, Judged, Vectors
+from edgewise.types.replies import Attempt, Finish, Judged, Vectors, Voiced
 from edgewise_bench.campaigns.attacks import TRANSCRIBE, Target
 from edgewise_bench.campaigns.raw_websocket import event, handshake
 from edgewise_bench.campaigns.uploads import form, png
@@ -51,6 +52,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "doors_without_control": ("<=", 0),
     "things_without_control": ("<=", 0),
 }
+TRANSLATES = replace(SCRIPTED_TRANSCRIBER_FACTS, translates=True)
 DOUBT = "I am not at all sure but perhaps it is over there somewhere"
 RATE = 16_000
 AUDITED_S = 60.0
@@ -144,6 +146,8 @@ class OwnCloud:
         journal.append(Attempt(place="cloud", backend="own", model="own", outcome="answered"))
         if request.task == "embed":
             yield Vectors(tuple((0.6, 0.8) for _ in request.messages))
+        elif request.task == "speak":
+            yield Voiced(wav(silence(0.1)), "wav", "own")
         elif request.task == "decide":
             yield Judged({name: {"true": 0.75, "false": 0.25} for name in request.questions})
         else:
@@ -194,7 +198,10 @@ class Rig:
         return {
             "backend": make(text, facts=replace(SCRIPTED_FACTS, images=True)),
             "function_model": ScriptedFunctionModel.doubtful("note text=perhaps"),
-            "transcriber": ScriptedTranscriber([[heard("perhaps so", 0.3, 1.3, chance=0.1)]]),
+            "transcriber": ScriptedTranscriber(
+                [[heard("perhaps so", 0.3, 1.3, chance=0.1)]], facts=TRANSLATES
+            ),
+            "voice": ScriptedVoice(fails=True),
             "embedder": ScriptedEmbedder(fail=True),
         }
 
@@ -414,6 +421,19 @@ def _hear(engine: Callable[[Rig], Engine]) -> Ask:
     return ask
 
 
+def _say(engine: Callable[[Rig], Engine]) -> Ask:
+    def ask(rig: Rig, said: Said, _: str, canary: Canary) -> object:
+        said = {name: value for name, value in said.items() if name != "model"}
+        return engine(rig).speak(str(canary), **said)
+
+    return ask
+
+
+def _translate(rig: Rig, said: Said, _: str, canary: Canary) -> object:
+    said = {name: value for name, value in said.items() if name != "model"}
+    return rig.doubting.transcribe(_talk(), hint=str(canary), translate=True, **said)
+
+
 def _talk() -> bytes:
     return wav(silence(0.3), voice(1.2), silence(0.5))
 
@@ -479,7 +499,9 @@ LIBRARY: dict[str, tuple[Ask, tuple[str, ...]]] = {
     "audit": (_audit, ("prompt", "system", "result", "title")),
     "embed": (_embed(_doubting), ("prompt", "error", "retry")),
     "decide": (_decide(_doubting), ("prompt", *ASKED, "error", "retry")),
+    "speak": (_say(_doubting), ("prompt", "error", "retry")),
     "transcribe": (_hear(_doubting), ("sound", "error", "retry")),
+    "translate": (_translate, ("sound",)),
     "listen": (_listen, ("sound",)),
     "conversation": (_converse, ("prompt", "error")),
     "async": (_asynchronously(own=False), ("prompt", "system", "result")),
@@ -488,6 +510,7 @@ LIBRARY: dict[str, tuple[Ask, tuple[str, ...]]] = {
     "own_call": (_call(_beside), ("prompt", "schema")),
     "own_embed": (_embed(_beside), ("prompt",)),
     "own_decide": (_decide(_beside), ("prompt", *ASKED)),
+    "own_speak": (_say(_beside), ("prompt",)),
     "own_transcribe": (_hear(_beside), ("sound",)),
     "own_async": (_asynchronously(own=True), ("prompt", "system", "result")),
 }
@@ -583,6 +606,11 @@ HTTP: dict[str, tuple[str, Callable[[str, Canary], Said], tuple[str, ...]]] = {
         ("prompt", "question", "error"),
     ),
     "http_embeddings": ("/v1/embeddings", lambda _, canary: {"input": [str(canary)]}, ("prompt",)),
+    "http_speech": (
+        "/v1/audio/speech",
+        lambda _, canary: {"input": str(canary), "voice": "any", "response_format": "wav"},
+        ("prompt",),
+    ),
     "http_ollama_embed": ("/api/embed", lambda _, canary: {"input": str(canary)}, ("prompt",)),
 }
 
