@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -104,12 +105,7 @@ def test_a_clouds_name_is_not_looked_for_on_the_disk(
     serving: Serving, cloud: LoopbackCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serving(environment=keys(cloud), settings=BOTH)
-    looked: list[object] = []
-
-    def installed(*_: object, **__: object) -> list[object]:
-        looked.append(1)
-        return []
-
-    monkeypatch.setattr(ModelStore, "installed", installed)
+    looked = MagicMock(return_value=[])
+    monkeypatch.setattr(ModelStore, "installed", looked)
     assert served.chat(model="gpt-4o").status_code == 200
-    assert not looked
+    looked.assert_not_called()

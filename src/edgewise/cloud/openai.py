@@ -219,8 +219,9 @@ def forwarded(request: Request, original: Original, model: str, row: Provider) -
     body["model"] = model
     if original.stream:
         body["stream"] = True
-        if row.usage_on_request and not responses:
-            body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        options = body.get("stream_options") or {}
+        if row.usage_on_request and not responses and options.get("include_usage") is not True:
+            body["stream_options"] = {**options, "include_usage": True}
     given = most_asked(original)
     # One that knows the older name alone would write without a limit. The others know both.
     older = row.name in PROVIDERS and row.output_limit == "max_tokens"

@@ -24,6 +24,7 @@ from typing import Any
 import httpx2
 
 from edgewise import Settings
+from edgewise.cloud.http import members
 from edgewise.server import serve
 from edgewise.testing import LoopbackCloud, Recorded, ScriptedBackend, ScriptedFunctionModel
 from edgewise_bench.processes import started
@@ -120,7 +121,9 @@ def one_round(
     # Some streams by the model's bare name: the device is asked first then, and is not sure.
     first = stream and rng.random() < 0.5
     named = {**body, "model": model if first else f"cloud/{PROVIDERS[wire]}/{model}"}
-    answer = http.post(url + PATHS[wire], json=named)
+    sent = json.dumps(named, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, None, 1]))
+    kind = {"content-type": "application/json"}
+    answer = http.post(url + PATHS[wire], content=sent.encode(), headers=kind)
     metrics["requests"] += 1
     left = cloud.requests[seen:]
     if answer.status_code != 200 or len(left) != 1:
@@ -129,13 +132,18 @@ def one_round(
         return
     metrics["request_bytes"] += len(left[0].content)
     metrics["reply_bytes"] += len(reply)
-    metrics["bytes_changed_request"] += changed(plain(body), plain(json.loads(left[0].content)))
+    metrics["bytes_changed_request"] += changed_values(body, sent, left[0].content.decode())
     metrics["bytes_changed_reply"] += changed(reply, without_ours(answer.content))
 
 
-def plain(body: object) -> bytes:
-    """The same bytes for the same JSON: blanks between values are no part of it."""
-    return json.dumps(body, ensure_ascii=False).encode()
+def changed_values(body: Mapping[str, Any], sent: str, left: str) -> int:
+    """Bytes of the values, as they are written. The model is that of `body`, in any spelling."""
+    ours, theirs = members(sent), members(left)
+    if json.loads(theirs.pop("model", "null")) != body["model"]:
+        return len(ours["model"])
+    del ours["model"]
+    names = {*ours, *theirs}
+    return sum(changed(ours.get(n, "").encode(), theirs.get(n, "").encode()) for n in names)
 
 
 def changed(wanted: bytes, found: bytes) -> int:
