@@ -312,7 +312,7 @@ class Parts:
             self.load_prices()
         door = self.cloud(request.task)
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
-            door.prepare()
+            door.prepare(prices=prices)
 
     def load_prices(self) -> None:
         """In the background, once."""
