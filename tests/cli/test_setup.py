@@ -14,7 +14,7 @@ from edgewise.cli import setup as cli_setup
 from edgewise.local import quickest
 from edgewise.local.catalogue import Machine, ModelRow, ladder
 from edgewise.local.quickest import Choice, machine_name
-from edgewise.local.store import InstalledModel
+from edgewise.local.store import InstalledModel, ModelStore
 from edgewise.settings import Settings
 from tests.cli.conftest import Open, Run
 
@@ -296,7 +296,7 @@ def test_the_line_is_said_when_the_model_is_fetched_and_not_again(
     assert capsys.readouterr().err.startswith("No model is chosen: using standard")
     row = ladder()["standard"]
     here = InstalledModel(row.name, tmp_path / "w.gguf", row.quantisation, "", 1)
-    monkeypatch.setattr(cli_setup.ModelStore, "installed", lambda _, **__: [here])
+    monkeypatch.setattr(ModelStore, "installed", lambda _, **__: [here])
     assert cli_setup.choose_model(settings).model == "standard"
     assert capsys.readouterr().err == ""
 
