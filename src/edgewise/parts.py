@@ -320,7 +320,7 @@ class Parts:
             self.load_prices()
         door = self.cloud(request.service)
         if isinstance(door, Door) and request.policy != "local_only" and request.may_leave:
-            door.prepare()
+            door.prepare(prices=prices)
 
     def load_prices(self) -> None:
         """In the background, once."""

@@ -855,6 +855,24 @@ def test_a_provider_that_cannot_be_opened_takes_one_thread_and_not_one_of_each_r
     assert tried.acquire(timeout=30) and not tried.acquire(blocking=False)
 
 
+def test_prices_are_looked_up_before_anything_has_to_leave(
+    cloud: LoopbackCloud, budget_guard: NotedBudgetGuard
+) -> None:
+    """Reading the list takes longer than a short answer: a handoff would wait for it."""
+    looked_up = threading.Event()
+
+    class Listed(TenPerToken):
+        @override
+        def known(self, config: ProviderConfig) -> bool:
+            looked_up.set()
+            return True
+
+    door = Door([lane(cloud.openai_url)], budget_guard, Listed(), LIMITS)
+    door.prepare()
+    assert looked_up.wait(30)
+    door.close()
+
+
 def stopped(door: Door, journal: list[Attempt], stop: Stop) -> threading.Thread:
     """Reads a stream on its own thread, so that a test can stop it."""
     got: list[Chunk] = []

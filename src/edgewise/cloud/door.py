@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import functools
 import logging
 import math
 import queue
@@ -431,19 +432,23 @@ class Door:
                 lane.breaker.released(permit)  # however it ended; does nothing after a result
         raise self._breakers_open() if last is None else last
 
-    def prepare(self) -> None:
-        """Load the first provider's SDK in the background, while the device answers.
+    def prepare(self, *, prices: bool = True) -> None:
+        """Load the first provider's SDK in the background, while the device answers; and what its
+        price list says, which is needed before anything leaves.
 
         Once: where it cannot be loaded, no request after it needs a thread to find that out.
         """
         if self.lanes and self.lanes[0].provider is None and not self._prepared:
             self._prepared = True
-            threading.Thread(target=self._open_first, name="edgewise-prepare", daemon=True).start()
+            target = functools.partial(self._open_first, prices)
+            threading.Thread(target=target, name="edgewise-prepare", daemon=True).start()
 
-    def _open_first(self) -> None:
+    def _open_first(self, prices: bool) -> None:
         # `stream` meets the same error again, and reports it.
         with contextlib.suppress(EdgewiseError, ImportError):
             self.lanes[0].get()
+            if prices:
+                self.prices.known(self.lanes[0].config)
 
     def close(self) -> None:
         """Break what still runs. The next request opens the providers again."""
