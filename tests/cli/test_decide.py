@@ -12,6 +12,7 @@ import pytest
 
 from edgewise.cli.decide import read_questions
 from edgewise.errors import InvalidRequest
+from edgewise.settings import Settings
 from edgewise.testing import ScriptedBackend
 from edgewise.types.messages import Choice, Score, YesNo
 from tests.cli.conftest import Run
@@ -141,6 +142,35 @@ def test_a_question_is_learnt_and_then_used_where_it_is_asked_again(
     ran = run("decide", "an invoice", "--choice", "other=billing,tech", "--local", "--json")
     assert ran.json["answers"]["other"]["calibration"] == "learnt:team"
     assert ran.json["answers"]["other"]["value"] == "billing"
+
+
+def test_no_model_is_fetched_for_a_learnt_question(
+    run: Run, device: ScriptedBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    monkeypatch.setattr("edgewise.cli.decide.ensure_embedder", lambda settings, _: settings)
+    monkeypatch.setattr("edgewise.cli.decide.space_of", lambda _: "")
+
+    def fetch(settings: Settings, _: object) -> Settings:
+        fetched.append("m")
+        return settings
+
+    monkeypatch.setattr("edgewise.cli.decide.ensure_model", fetch)
+    rows = [
+        {"state": f"{word} number {number}", "label": label}
+        for number in range(15)
+        for word, label in (("invoice", "billing"), ("crash", "tech"))
+    ]
+    file = tmp_path / "labels.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    asked = ("--choice", "team=billing,tech")
+    run("decide", "an invoice", *asked, "--local")
+    assert fetched == ["m"]
+    run("decide", "learn", "team", "--labels", str(file), *asked)
+    assert run("decide", "an invoice", *asked, "--local").code == 0
+    assert fetched == ["m"], "nothing is fetched for what labels have taught"
+    run("decide", "an invoice", *asked, "--yes-no", "urgent=Is it urgent?", "--local")
+    assert fetched == ["m", "m"]
 
 
 def test_learning_names_the_question_that_it_cannot_find(run: Run, tmp_path: Path) -> None:

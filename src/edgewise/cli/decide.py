@@ -115,7 +115,7 @@ def decide(
     if each is not None:
         if text or state:
             raise click.UsageError("--each has the states: give no TEXT and no --state")
-        settings = ensure_model(choose_model(settings, policy), policy)
+        settings = _with_model(settings, policy, questions)
         with Engine(settings) as engine:
             wrong = sum(_tell(engine, row, questions, request) for row in read_lines(each))
         if wrong:
@@ -124,7 +124,7 @@ def decide(
     if not questions:
         raise click.UsageError("no question: give --yes-no, --choice, --score or --questions")
     about = read_state(text, state)
-    settings = ensure_model(choose_model(settings, policy), policy)
+    settings = _with_model(settings, policy, questions)
     with Engine(settings) as engine, Waiting(console(stderr=True), "deciding"):
         answers = engine.decide(about, questions, **request)
     if as_json:
@@ -136,6 +136,15 @@ def decide(
     (first, *others) = answers.values()
     if not others and first.value is False:
         context.exit(EXIT_FAILED)
+
+
+def _with_model(settings: Settings, policy: str | None, asked: Mapping[str, Question]) -> Settings:
+    """Fetch a chat model, unless labels have taught all of these questions: they need none."""
+    from edgewise.calibrations import find_learnt  # noqa: PLC0415
+
+    if asked and all(find_learnt(settings, question) for question in asked.values()):
+        return settings
+    return ensure_model(choose_model(settings, policy), policy)
 
 
 def learn(name: str, questions: Mapping[str, Question], labels: Path, as_json: bool) -> None:
