@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from edgewise.children import child_environment
 from edgewise.errors import GenerationFailed, ModelNotFound
 from edgewise.local.backend import DeviceFacts, nothing
 from edgewise.types.transcripts import Spoken
@@ -100,7 +101,9 @@ class Espeak:
 
     def _run(self, command: list[str], given: bytes, limit_s: float) -> bytes:
         try:
-            done = subprocess.run(command, input=given, capture_output=True, timeout=limit_s)
+            done = subprocess.run(
+                command, input=given, capture_output=True, timeout=limit_s, env=child_environment()
+            )
         except subprocess.TimeoutExpired as error:
             raise GenerationFailed(f"espeak-ng had not ended after {limit_s:.0f} s") from error
         except OSError as error:
