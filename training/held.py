@@ -137,7 +137,7 @@ tool dim_lights | Dim the lights.
   percent* int 2..99 | Brightness in percent
 > dim the lights to {percent} percent
 """
-_ASKED = {
+_ASKED: dict[str, dict[str, tuple[str, ...]]] = {
     "de": {
         "set_heating": ("Stell die Heizung auf {} Grad", "{} Grad bitte", "mach es {} Grad warm"),
         "start_timer": ("Stell einen Timer auf {} Minuten", "Timer für {} Minuten"),
