@@ -13,6 +13,7 @@ import threading
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from edgewise import AsyncEngine, Engine, Settings
 from edgewise.decide.families import CHOOSING, GRID
 from edgewise.errors import InvalidRequest, LedgerUnavailable
 from edgewise.local.backend import TokenStream
-from edgewise.monitor.audit import MOST_WAITING, is_drawn
+from edgewise.monitor.audit import MOST_WAITING, Device, is_drawn, open_auditor
 from edgewise.monitor.drift import FRESH_S, Verdicts
 from edgewise.record.ledger import Ledger
 from edgewise.record.report import Said
@@ -271,6 +272,25 @@ def test_while_what_stayed_cannot_be_audited_what_left_proves_nothing(routed: Se
         assert len(audited(engine)) == 1
         assert engine.parts.auditor is not None and engine.parts.auditor.lost == 4
     assert sources == ["cloud", "local", "cloud", "cloud", "cloud"]
+
+
+def test_a_share_of_what_left_is_drawn_before_anybody_knows_what_comes_of_it(
+    counted: Settings,
+) -> None:
+    draws = Random(5)
+    with engine_of(
+        counted.with_changes(audit_share=0.25), *[RIGHT_HERE, WRONG_HERE] * 40
+    ) as engine:
+        parts = engine.parts
+        device = Device(parts.backend, lambda model, name: parts.calibration(model, other=name))
+        needed = counted.with_changes(audit_share=0.25), parts.ledger, parts.cloud, parts.embedder
+        parts.auditor = open_auditor(*needed, parts.verdicts, draws.random, device)
+        parts.recorder.watchers = [parts.auditor.watch]
+        ids = [engine.complete(ASK).id for _ in range(40) if audited(engine) is not None]
+        said = {each.id for each in audited(engine)}
+    again = Random(5)
+    assert said == {f"{each}/device" for each in ids if again.random() < 0.25}
+    assert 0 < len(said) < 20
 
 
 def test_a_stream_that_left_is_compared_too(counted: Settings) -> None:
