@@ -112,6 +112,10 @@ def has_left(reply: Reply) -> bool:
     return bool(whole) and why in LEFT_FOR and is_verified(decision.calibration)
 
 
+class _Wanted(Cancelled):
+    """A user's request comes first, or the engine closes."""
+
+
 class _InTurn:
     """A chat model that asks before every token whether it may go on."""
 
@@ -524,7 +528,7 @@ class Auditor:
 
         def go_on() -> None:
             if self._users or case.stop.asked:
-                raise Cancelled("the device is wanted")
+                raise _Wanted("the device is wanted")
 
         while True:
             with self._changed:
@@ -532,7 +536,7 @@ class Auditor:
             try:
                 go_on()
                 return answer_here(request, device, door, go_on)
-            except Cancelled:
+            except _Wanted:
                 if case.stop.asked:
                     raise
 
