@@ -431,6 +431,15 @@ def audited_soon(engine: Engine) -> bool:
     return engine.parts.auditor.wait(0.2)
 
 
+def test_a_forked_child_does_not_wait_for_its_parents_users(counted: Settings) -> None:
+    with engine_of(counted.with_changes(max_error=None), RIGHT_HERE) as engine:
+        stream = hold(engine)
+        engine.parts.forget()
+        stream.close()
+        engine.complete(ASK, max_error=0.1)
+        assert len(audited(engine)) == 1
+
+
 def test_closing_drops_what_waits_for_the_device_and_does_not_hang(counted: Settings) -> None:
     engine = engine_of(counted.with_changes(max_error=None), RIGHT_HERE)
     stream = hold(engine)

@@ -352,7 +352,7 @@ class Auditor:
     def use(self, count: int) -> None:
         """A user's request begins to work on the device (1), or has ended (-1)."""
         with self._changed:
-            self._users += count
+            self._users = max(0, self._users + count)  # a fork's parent has begun some
             self._changed.notify_all()
 
     def wrote(self, request: Request, text: str) -> None:
