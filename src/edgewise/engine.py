@@ -24,7 +24,7 @@ from edgewise.local.backend import (
     SpeechBackend,
     VoiceBackend,
 )
-from edgewise.parts import Parts
+from edgewise.parts import Parts, Turn
 from edgewise.record.ledger import Book
 from edgewise.requests import Prompt, asked_model, checked, takes
 from edgewise.settings import EngineOptions, Settings
@@ -310,10 +310,13 @@ def run(parts: Parts, request: Request, *, live: bool) -> Generator[Event, None,
     process = os.getpid()
     finished: Finished | None = None
     try:
-        for event in _events(parts, request, attempts, live):
-            if isinstance(event, Finished):
-                finished = event
-            else:
+        with Turn(parts.auditor) as turn:
+            for event in _events(parts, request, attempts, live):
+                if isinstance(event, Finished):
+                    finished = event
+                    continue
+                if isinstance(event, Switched):
+                    turn.take(event.to == "local")
                 if live:  # after the first word, which would wait for it
                     parts.load_prices()
                 yield event
@@ -359,6 +362,7 @@ def _events(
         patience_s=parts.settings.patience_s,
         clock=time.perf_counter,
         pace=parts.pace,
+        wrote=None if parts.auditor is None else parts.auditor.wrote,
     )
     # An agent's pictures of before are not looked at again, once the cloud goes on with them.
     if request.has_images and (begun is None or request.original is None):

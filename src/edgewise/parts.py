@@ -22,7 +22,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 from urllib.parse import urlsplit
 
 from edgewise import plugins
@@ -265,9 +265,17 @@ class Parts:
         )
 
     def _open_auditor(self) -> Auditor:
-        from edgewise.monitor.audit import open_auditor  # noqa: PLC0415  # most engines need none
+        # Most engines need none.
+        from edgewise.monitor.audit import Device, open_auditor  # noqa: PLC0415
 
-        auditor = open_auditor(self.settings, self.ledger, self.cloud, self.embedder, self.verdicts)
+        auditor = open_auditor(
+            self.settings,
+            self.ledger,
+            self.cloud,
+            self.embedder,
+            self.verdicts,
+            device=Device(self.backend, lambda model, name: self.calibration(model, other=name)),
+        )
         self.streams.add(auditor)
         return auditor
 
@@ -278,6 +286,9 @@ class Parts:
         self._asked_rates = False
         self.models.forget()
         self.streams.forget()
+        if self.auditor is not None:
+            self.auditor.forget()
+            self.streams.add(self.auditor)
         abandon(*self._doors.values())
         self._doors = {}
 
@@ -331,7 +342,8 @@ class Parts:
     def keep(self, request: Request, work: Callable[[list[Attempt]], Answer]) -> Answer:
         """Run `work` for a request and record it, however it ends."""
         self.prepare(request)
-        return self.recorder.keep(request, work)
+        with Turn(self.auditor):
+            return self.recorder.keep(request, work)
 
     def check_wanted(self) -> None:
         """Between two pieces of long work: whoever serves others raises Cancelled here."""
@@ -1128,6 +1140,27 @@ class Stream(Protocol):
     """A generator of events, or live captions."""
 
     def close(self) -> None: ...
+
+
+class Turn:
+    """A user's request on the device: what the device does in the background waits for its end."""
+
+    def __init__(self, auditor: Auditor | None) -> None:
+        self._auditor = auditor
+        self._taken = False
+
+    def take(self, wanted: bool = True) -> None:
+        """Or give it back."""
+        if self._auditor is not None and wanted != self._taken:
+            self._taken = wanted
+            self._auditor.use(1 if wanted else -1)
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.take(False)
 
 
 class OpenStreams:

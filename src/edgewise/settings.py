@@ -332,7 +332,8 @@ class Settings:
     )
     store_text: bool = False
     learn_from_private: bool = False  # verdicts on private requests count too
-    # The shadow audit: this share of the kept answers is also asked of the cloud
+    # The shadow audit: this share of the kept answers is also asked of the cloud, and, under a
+    # stated risk, of what left the device is asked
     audit_share: float = 0.0
     audit_budget: str = ""  # "$0.50/day"; empty: only the other budgets limit it
     # Folders

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from edgewise.testing import LoopbackCloud
+from edgewise.testing import Answer as CloudAnswer
+from edgewise.testing import LoopbackCloud, ScriptedBackend
 from tests.server.conftest import Serving
-from tests.server.served import Served
+from tests.server.served import HELLO, Served
 from tests.test_stated_risk import CHAT
 
 ANN, BOB, LEAD = ({"authorization": f"Bearer {name}-key-0123456789"} for name in "abl")
@@ -175,3 +176,35 @@ def test_many_verdicts_at_once_are_all_there(serving: Serving) -> None:
         answers = list(pool.map(lambda name: say(served, {"id": name, "right": True}), names * 2))
     assert {answer.status_code for answer in answers} == {200}
     assert {each.id for each in served.state.engine.ledger.verdicts("")} == set(names)
+
+
+# -- what left, and was answered here afterwards ---------------------------------------------------
+
+
+def test_what_left_over_http_is_a_verdict_for_the_key_that_asked(
+    serving: Serving, cloud: LoopbackCloud, tmp_path: Path
+) -> None:
+    path = tmp_path / "nothing.json"
+    path.write_text(json.dumps(CHAT | {"risk": {"whole": [[0.9, 200, 100]]}}))
+    cloud.always(CloudAnswer(text="It is Paris."))
+    risk = {"calibration": str(path), "max_error": 0.1, "audit_share": 1.0}
+    served = serving(ScriptedBackend.confident("Paris"), settings=risk, **KEYS)
+    client = served.openai("a-key-0123456789")
+
+    def of_ann(number: int) -> str:
+        if number % 2:
+            reply = client.chat.completions.create(model="auto", messages=HELLO)
+            return str(reply.choices[0].message.content)
+        chunks = client.chat.completions.create(model="auto", messages=HELLO, stream=True)
+        return "".join(each.choices[0].delta.content or "" for each in chunks if each.choices)
+
+    with ThreadPoolExecutor(8) as many:
+        assert set(many.map(of_ann, range(16))) == {"It is Paris."}
+    ask(served, BOB)
+    served.settle()
+    engine = served.state.engine
+    assert engine.parts.auditor is not None and engine.parts.auditor.wait(60)
+    said = engine.ledger.verdicts("ann")
+    assert [each.right for each in said] == [True] * 16
+    assert len(engine.ledger.verdicts("bob")) == 1
+    assert len(cloud.requests) == 17, "no question more than the users asked"

@@ -70,6 +70,8 @@ class ChatNeeds:
     patience_s: float
     clock: Callable[[], float]
     pace: Pace | None = None  # None: time is no reason to hand off
+    # Told what the device had written to its end where the cloud answered; empty: it was no good.
+    wrote: Callable[[Request, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,10 @@ def answer(
         flow.retell(retold)
     yield from route(flow)
     flow.own_up()
-    yield Finished(flow.draft.reply(parts.clock()))
+    reply = flow.draft.reply(parts.clock())
+    if parts.wrote is not None and flow.whole and reply.source == "cloud":
+        parts.wrote(request, "" if flow.failed else flow.whole)
+    yield Finished(reply)
 
 
 def _look_at_device(request: Request, parts: ChatNeeds) -> tuple[ChatBackend | None, Misfit | None]:

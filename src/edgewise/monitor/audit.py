@@ -1,4 +1,8 @@
-"""The shadow audit: a share of the answers kept on the device is also asked of the cloud."""
+"""The shadow audit: a share of the answers kept on the device is also asked of the cloud.
+
+Under a stated risk, the same share of what left is also answered by the device, when it is idle.
+Kept or left, a request is drawn with the same chance, so what is found holds for all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from edgewise.cloud.provider import Chunk, Cloud, Stop
+from edgewise.decide.calibration import Calibration
 from edgewise.decide.compare_answers import (
     Agreement,
     agree_in_calls,
@@ -21,19 +26,27 @@ from edgewise.decide.compare_answers import (
     agree_in_words,
     read_verdict,
 )
-from edgewise.errors import CloudError, EdgewiseError, ExtraMissing, LocalError, ModelNotFound
-from edgewise.local.backend import EmbedBackend
+from edgewise.decide.policy import local_only
+from edgewise.errors import (
+    Cancelled,
+    CloudError,
+    EdgewiseError,
+    ExtraMissing,
+    LocalError,
+    ModelNotFound,
+)
+from edgewise.local.backend import ChatBackend, DeviceFacts, EmbedBackend, TokenStream
 from edgewise.local.onnx_embedder import require_runtime
 from edgewise.local.store import ModelStore
 from edgewise.monitor.drift import Verdicts
 from edgewise.record.ledger import Book
-from edgewise.record.report import AUDIT_KEY, Audit
+from edgewise.record.report import AUDIT_KEY, RIGHT, Audit
 from edgewise.settings import (
     DEFAULT_EMBEDDER,
     Settings,
 )
 from edgewise.types.messages import Audio, AudioLike, Message, Request, Task, ToolCall
-from edgewise.types.replies import Attempt, CallReply, Finish, Reply
+from edgewise.types.replies import Attempt, CallReply, Finish, Finished, Reply, is_verified
 from edgewise.types.transcripts import Segment, Transcript
 
 JUDGED_CHARS = 4_000  # of each answer that the judge sees
@@ -63,6 +76,9 @@ DRAIN_S = 3.0  # how long closing an engine waits for audits
 CUT_S = 1.0  # then for the connection of an aborted one
 # A custom policy may keep a request on the device for reasons unknown here.
 AUDITED_POLICIES = frozenset({"prefer_local", "prefer_cloud"})
+# Why a request left that a proven threshold, or a lower one, might have kept.
+LEFT_FOR = frozenset({"low_confidence", "risk_unproven", "risk_unreachable"})
+MOST_WRITTEN = 64  # answers of the device whose requests are still being answered by the cloud
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,95 @@ class Kept:
     reply: Reply
     segment: Segment | None = None
     near: tuple[Segment, ...] = ()
+
+
+def is_drawn(request: Request) -> bool:
+    """Whether what is like this request is audited alike, kept or left: chat under a stated risk,
+    in words alone."""
+    return (
+        request.task == "chat"
+        and request.max_error is not None
+        and request.policy == "prefer_local"
+        and request.handoff == "automatic"
+        and request.response_format is None
+        and not (request.tools or request.has_images or request.has_results or request.labels)
+    )
+
+
+def has_left(reply: Reply) -> bool:
+    """Whether it is the cloud's answer because the device's was not proven to be good enough."""
+    decision = reply.decision
+    why = decision.code.removeprefix("handoff_")
+    whole = reply.source == "cloud" and reply.text and not reply.tool_calls
+    return bool(whole) and why in LEFT_FOR and is_verified(decision.calibration)
+
+
+class _Wanted(Cancelled):
+    """A user's request comes first, or the engine closes."""
+
+
+class _InTurn:
+    """A chat model that asks before every token whether it may go on."""
+
+    def __init__(self, backend: ChatBackend, go_on: Callable[[], None]) -> None:
+        self._backend = backend
+        self._go_on = go_on
+
+    def facts(self) -> DeviceFacts:
+        return self._backend.facts()
+
+    def generate(
+        self, request: Request, *, already: str = "", layer: int = 0, prompt_layer: int = 0
+    ) -> TokenStream:
+        self._go_on()
+        tokens = self._backend.generate(
+            request, already=already, layer=layer, prompt_layer=prompt_layer
+        )
+        with closing(tokens):
+            for token in tokens:
+                self._go_on()
+                yield token
+
+    def close(self) -> None:
+        """It is the engine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What the engine answers a chat with: a model, by its name or the own one, and its judge."""
+
+    backend: Callable[[str], ChatBackend]
+    calibration: Callable[[ChatBackend, str], Calibration]
+
+
+def answer_here(request: Request, device: Device, cloud: Cloud, go_on: Callable[[], None]) -> Reply:
+    """The device's whole answer. Nothing leaves, and nothing is written into the ledger.
+
+    What `go_on` raises ends it.
+    """
+    from edgewise.flows import chat  # noqa: PLC0415  # as above
+
+    backend = device.backend(request.model)
+    judged = device.calibration(backend, request.model)
+    needed = chat.ChatNeeds(
+        backend=lambda: _InTurn(backend, go_on),
+        cloud=cloud,
+        policy=local_only,
+        calibration=lambda _: judged,
+        patience_s=0.0,
+        clock=time.perf_counter,
+    )
+    alone = replace(
+        request,
+        policy="local_only",
+        threshold=0.0,
+        max_error=None,
+        steering=None,
+        deadline_ms=None,
+        original=None,
+    )
+    with closing(chat.answer(alone, needed, [], live=False)) as events:
+        return next(event.reply for event in events if isinstance(event, Finished))
 
 
 @dataclass(slots=True)
@@ -201,17 +306,26 @@ class AuditNeeds:
     share: float
     random: Callable[[], float]
     similarity: Similarity = lambda _, __: None
+    device: Device | None = None  # None: nothing that has left is drawn
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
+    """`kept` of what has left is the cloud's reply; `written` is what the device had written."""
+
     kept: Kept
     stop: Stop
     sound: AudioLike | None = None
+    left: bool = False
+    written: str | None = None
 
 
 class Auditor:
     """Chooses answers, asks the cloud one at a time on its own thread, judges, and records.
+
+    What has left is answered by the device, while no user's request is at work there. All wait in
+    one queue: were those that left dropped more often than those that stayed, or the other way
+    round, the verdicts would not say what holds for all.
 
     `lost` counts audits that were chosen but not finished.
     """
@@ -222,11 +336,40 @@ class Auditor:
         self._waiting: deque[_Case] = deque()
         self._running: _Case | None = None
         self._worker: threading.Thread | None = None
+        self._users = 0  # requests at work on the device
+        self._closing = False
+        self._blind = False  # the last audit that had to ask the cloud could not
+        self._written: dict[str, str] = {}
         self.lost = 0
+
+    def forget(self) -> None:
+        """In a forked child: what waits is the parent's."""
+        self._changed = threading.Condition()
+        self._waiting.clear()
+        self._written.clear()
+        self._running, self._worker, self._users = None, None, 0
+
+    def use(self, count: int) -> None:
+        """A user's request begins to work on the device (1), or has ended (-1)."""
+        with self._changed:
+            self._users = max(0, self._users + count)  # a fork's parent has begun some
+            self._changed.notify_all()
+
+    def wrote(self, request: Request, text: str) -> None:
+        """The device has written a whole answer, and the cloud gave another one. Empty: it was no
+        good, however sure the device was."""
+        if is_drawn(request):
+            if len(self._written) >= MOST_WRITTEN:
+                self._written.clear()
+            self._written[request.id] = text
 
     def watch(self, request: Request, reply: Reply) -> None:
         """A watcher of the request recorder. A request holds no sound: `heard` gets it."""
+        written = self._written.pop(request.id, None)
         if isinstance(reply, Transcript) or request.task not in ("chat", "call"):
+            return
+        if self._parts.device is not None and is_drawn(request) and has_left(reply):
+            self._choose(Kept(request, reply), left=True, written=written)
             return
         if not request.has_images and (reply.text or request.task == "call" or reply.tool_calls):
             self._choose(Kept(request, reply))
@@ -258,34 +401,58 @@ class Auditor:
         return True
 
     def close(self, drain_s: float = DRAIN_S) -> None:
-        """Give running audits a few seconds; abort and count the rest as lost."""
-        if self.wait(drain_s):
-            return
-        with self._changed:
-            self.lost += len(self._waiting)
-            self._waiting.clear()
-            running, worker = self._running, self._worker
-        if running is not None:
-            running.stop.ask()
-        if worker is not None:
-            worker.join(CUT_S)
+        """Give running audits a few seconds; abort and count the rest as lost.
 
-    def _choose(self, kept: Kept, sound: AudioLike | None = None) -> None:
+        What has left is dropped at once: in a few seconds only short answers could be written.
+        """
+        with self._changed:
+            self._closing = True
+            self._drop([case for case in self._waiting if case.left])
+            if self._running is not None and self._running.left:
+                self._running.stop.ask()
+            self._changed.notify_all()
+        try:
+            if self.wait(drain_s):
+                return
+            with self._changed:
+                self._drop(list(self._waiting))
+                running, worker = self._running, self._worker
+            if running is not None:
+                running.stop.ask()
+            if worker is not None:
+                worker.join(CUT_S)
+        finally:
+            self._closing = False
+
+    def _drop(self, cases: Sequence[_Case]) -> None:
+        for case in cases:
+            self._waiting.remove(case)
+        self.lost += len(cases)
+
+    def _choose(
+        self,
+        kept: Kept,
+        sound: AudioLike | None = None,
+        *,
+        left: bool = False,
+        written: str | None = None,
+    ) -> None:
         request, reply = kept.request, kept.reply
-        whole = reply.source == "local" or kept.segment is not None
+        whole = reply.source == "local" or kept.segment is not None or left
         if not whole or reply.degraded or request.policy not in AUDITED_POLICIES:
             return
         if not request.may_leave or request.handoff == "signal":  # "signal": the application routes
             return
         if self._parts.random() >= self._parts.share:
             return
-        if self._parts.cloud(request.task).closed(request) is not None:
+        if not left and self._parts.cloud(request.task).closed(request) is not None:
+            self._blind = self._blind or is_drawn(request)
             return
         with self._changed:
             if len(self._waiting) >= MOST_WAITING:
                 self.lost += 1
                 return
-            self._waiting.append(_Case(kept, Stop(), sound))
+            self._waiting.append(_Case(kept, Stop(), sound, left, written))
             if self._worker is None:
                 # The thread ends when there is nothing to do, so it keeps no engine alive.
                 self._worker = threading.Thread(
@@ -312,17 +479,66 @@ class Auditor:
             return self._running
 
     def _judge(self, case: _Case) -> None:
+        request, drawn = case.kept.request, is_drawn(case.kept.request)
         try:
+            if case.left:
+                self.lost += not self._compare(case)
+                return
             audit = self._audit(case)
             if audit is not None:
+                self._blind = self._blind and not drawn
                 self._parts.book.record_audit(audit)
-                if audit.task != "transcribe":  # there it is about one segment
+                if drawn and self._parts.device is not None and not self._closing:
+                    self._parts.verdicts.say_of_drawn(request, case.kept.reply, audit.right)
+                elif audit.task != "transcribe":  # there it is about one segment
                     self._parts.verdicts.say(audit.request_id, audit.right, "audit")
                 return
         # RuntimeError: no thread can be started because the interpreter is exiting.
         except (EdgewiseError, ImportError, OSError, RuntimeError) as error:
-            _log.info("the audit of request %s is lost: %s", case.kept.request.id, error)
+            unasked = isinstance(error, CloudError) and not case.stop.asked
+            self._blind = self._blind or (drawn and unasked)
+            _log.info("the audit of request %s is lost: %s", request.id, error)
         self.lost += 1
+
+    def _compare(self, case: _Case) -> bool:
+        """What the device says of a request that has left, beside the cloud's answer. False: that
+        says nothing."""
+        request, theirs = case.kept.request, case.kept.reply
+        ours = theirs if case.written is not None else self._answer_here(case)
+        text = ours.text if case.written is None else case.written
+        if not text.strip() or (ours is not theirs and ours.needs_cloud_handoff):
+            return False  # such an answer leaves, whatever the threshold
+        opinion = Opinion(text=theirs.text.strip())
+        kept = replace(case.kept, reply=replace(ours, text=text))
+        door = self._parts.cloud(request.task)
+        opinion.agreement = _in_words(kept, opinion, door, self._parts.similarity, case.stop)
+        # While the cloud cannot be asked, only what left would count, and of that what is short.
+        self._blind = self._blind and not opinion.journal
+        if self._blind or opinion.agreement is None:
+            return False
+        right = opinion.agreement.agree >= RIGHT
+        self._parts.verdicts.say_of_drawn(request, ours, right, left=True)
+        return True
+
+    def _answer_here(self, case: _Case) -> Reply:
+        """As soon as no user's request is at work on the device. One that comes interrupts it."""
+        device, request = self._parts.device, case.kept.request
+        assert device is not None, "nothing that left is drawn without"
+        door = self._parts.cloud(request.task)
+
+        def go_on() -> None:
+            if self._users or case.stop.asked:
+                raise _Wanted("the device is wanted")
+
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: case.stop.asked or not self._users)
+            try:
+                go_on()
+                return answer_here(request, device, door, go_on)
+            except _Wanted:
+                if case.stop.asked:
+                    raise
 
     def _audit(self, case: _Case) -> Audit | None:
         kept = case.kept
@@ -381,6 +597,7 @@ def open_auditor(
     embedder: Callable[[], EmbedBackend],
     verdicts: Verdicts,
     draw: Callable[[], float] = random.random,
+    device: Device | None = None,
 ) -> Auditor:
     return Auditor(
         AuditNeeds(
@@ -390,6 +607,7 @@ def open_auditor(
             share=settings.audit_share,
             random=draw,
             similarity=lambda one, other: similarity(settings, embedder, one, other),
+            device=device,
         )
     )
 

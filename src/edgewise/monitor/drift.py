@@ -171,6 +171,31 @@ class Verdicts:
             right=right,
             judged_by=judged_by,
         )
+        return self._record(said)
+
+    def say_of_drawn(
+        self, request: Request, reply: Reply, right: bool, *, left: bool = False
+    ) -> None:
+        """What an audit found of a request drawn by chance from all that state a risk, whether
+        they stayed or left: it counts at every threshold.
+
+        `left`: the reply is the device's; the user has another one, on which verdicts are given.
+        """
+        if request.private and not self._settings.learn_from_private:
+            return
+        said = Said(
+            id=f"{request.id}/device" if left else request.id,
+            workload=request.budget_key,
+            task=request.task,
+            calibration=reply.decision.calibration,
+            confidence=reply.confidence,
+            above=0.0,
+            right=right,
+            judged_by="audit",
+        )
+        self._record(said)
+
+    def _record(self, said: Said) -> Said:
         self._ledger.record_verdict(said)
         with self._lock:
             if said.workload in self._known:

@@ -150,10 +150,11 @@ Judge = Literal["person", "check", "audit"]
 class Said:
     """A verdict on one answer.
 
-    id          of the request
+    id          of the request; with "/device", on what the device wrote after it had left
     workload    its budget key
     confidence  of the device, if the answer was the device's
-    above       answers from this confidence on stayed on the device; None: something else decided
+    above       answers from this confidence on stayed on the device, or were drawn by chance
+                whether they stayed or not; None: something else decided
     judged_by   a person, a program of the application, or the cloud's answer in an audit
     """
 
