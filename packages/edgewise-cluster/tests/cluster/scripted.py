@@ -13,7 +13,8 @@ from edgewise.testing import (
 )
 from edgewise.testing.scripted import SCRIPTED_FACTS
 
-WORDS = " ".join(f"word{number}" for number in range(40))
+# Three times as long as the gate holds one: a stream has begun long before it ends.
+WORDS = " ".join(f"word{number}" for number in range(120))
 
 
 def contract() -> dict[str, Any]:
@@ -28,6 +29,6 @@ def contract() -> dict[str, Any]:
 
 
 def slow() -> dict[str, Any]:
-    """An answer of forty words that takes some seconds."""
+    """An answer that takes twelve seconds, eight of them in words that are shown."""
     facts = replace(SCRIPTED_FACTS, slots=8)
-    return {"backend": ScriptedBackend.confident(WORDS, facts=facts, delay_s=0.2)}
+    return {"backend": ScriptedBackend.confident(WORDS, facts=facts, delay_s=0.1)}

@@ -17,6 +17,7 @@ from typing import Any
 
 from edgewise.server.embeddings import MOST_CHARACTERS, MOST_TEXTS
 from edgewise.settings import ServerSettings, Settings
+from edgewise.tasks import MOST_SPOKEN
 from edgewise.testing import LoopbackCloud
 from edgewise.types.messages import MOST_QUESTIONS, MOST_TURNS
 from edgewise_bench.campaigns.attacks import CHAT, TRANSCRIBE, Answer, Target
@@ -132,6 +133,19 @@ def worst_requests(body_bytes: int) -> list[Worst]:
         Worst("sound", f"{speech}, ten minutes of speech", _upload(_speech)),
         Worst("sound_hour", f"{speech}, almost an hour of silence in 12 kB", _upload(_hour)),
         Worst("sound_days", f"{speech}, 100 hours in 1.3 MB", _upload(_days)),
+        Worst(
+            "translations",
+            "`/v1/audio/translations`, ten minutes of speech",
+            _upload(_speech, "/v1/audio/translations"),
+        ),
+        Worst(
+            "voice",
+            "`/v1/audio/speech`, one long text",
+            post(
+                "/v1/audio/speech",
+                lambda: {"model": "local", "voice": "alloy", "input": text()[:MOST_SPOKEN]},
+            ),
+        ),
         Worst("realtime", "`/v1/realtime`, three messages of 4 MB", _talk),
     ]
 
@@ -233,10 +247,10 @@ def _seen(count: int = 1) -> dict[str, Any]:
     return _asked([*parts, *[{"type": "image_url", "image_url": {"url": url}}] * count])
 
 
-def _upload(make: Callable[[], bytes]) -> Callable[[Target], Answer]:
+def _upload(make: Callable[[], bytes], path: str = TRANSCRIBE) -> Callable[[Target], Answer]:
     def send(target: Target) -> Answer:
         kind, body = form({"model": "local"}, ("x.wav", make(), "audio/wav"))
-        return target.post(TRANSCRIBE, body, kind=kind, patience_s=PATIENCE_S)
+        return target.post(path, body, kind=kind, patience_s=PATIENCE_S)
 
     return send
 
