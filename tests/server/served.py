@@ -29,6 +29,7 @@ class Served:
         self.state = state
         self.http = httpx2.Client(base_url=url, timeout=30)
         self.closing = contextlib.ExitStack()  # clients
+        self.others = request_threads()  # of tests in this process that left some
 
     @classmethod
     @contextlib.contextmanager
@@ -92,9 +93,9 @@ def wait_until(so: Callable[[], bool], seconds: float = 90.0) -> None:
         time.sleep(0.005)
 
 
-def request_threads() -> int:
+def request_threads() -> set[threading.Thread]:
     names = ("edgewise-request", "edgewise-openai", "edgewise-decoder")
-    return sum(thread.name.startswith(names) for thread in threading.enumerate())
+    return {each for each in threading.enumerate() if each.name.startswith(names)}
 
 
 def body_of(head: bytes) -> tuple[int, bytes]:
