@@ -325,7 +325,7 @@ def test_an_answer_whose_helper_was_killed_says_so(sockets: Path, weights: Insta
         lines.append(warm.borrow(sockets, "here", 60.0, weights, OPTIONS))
         return lines[-1]
 
-    going_on = sockets / "go on"
+    going_on = sockets / "go-on"
     with (
         lender_in(sockets, warm.Shelf()),
         closing(IsolatedModel(open_scripted, weights, start=start, **OPTIONS)) as model,
