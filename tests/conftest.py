@@ -17,6 +17,7 @@ import pytest
 
 from edgewise.cloud.providers import PROVIDERS
 from edgewise.errors import ModelNotFound, StoreError
+from edgewise.local import espeak
 from edgewise.local.catalogue import SMALLEST_MODEL
 from edgewise.local.store import (
     InstalledModel,
@@ -178,3 +179,13 @@ def without_bad_skip(report: Report, on_ci: bool = ON_CI) -> Report:
             report.outcome = "failed"
             report.longrepr = f"on CI nothing is skipped for want of a package: {reason}"
     return report
+
+
+@pytest.fixture(scope="session")
+def system_voice() -> None:
+    """espeak-ng, which no Python package brings."""
+    if not espeak.find_program():
+        words = "nothing speaks here: apt install espeak-ng"
+        if ON_CI:
+            pytest.fail(words)
+        pytest.skip(words)

@@ -13,6 +13,7 @@ from edgewise.speech.audio import in_wave
 WORDS = "The ferry leaves at ten."
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_a_file_is_what_its_ending_says(tmp_path: Path) -> None:
     for ending, head in (("wav", b"RIFF"), ("mp3", b"ID3"), ("", b"RIFF")):
         file = tmp_path / f"said.{ending}"
@@ -22,6 +23,7 @@ def test_a_file_is_what_its_ending_says(tmp_path: Path) -> None:
         assert file.read_bytes().startswith(head)
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_a_pipe_gets_the_sound_and_gives_the_text() -> None:
     result = CliRunner().invoke(cli, ["say", "--local", "--voice", "de"], input="Guten Morgen")
     assert result.exit_code == 0
@@ -30,6 +32,7 @@ def test_a_pipe_gets_the_sound_and_gives_the_text() -> None:
     assert "voice de" in result.stderr
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_json_needs_a_file(tmp_path: Path) -> None:
     file = tmp_path / "said.wav"
     result = CliRunner().invoke(cli, ["say", WORDS, "--local", "--json", "-o", str(file)])

@@ -85,6 +85,7 @@ def test_a_model_of_english_alone_does_not_pretend_to_translate(
     unknown.close()
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_german_is_put_into_english(tmp_path: Path) -> None:
     spoken = tmp_path / "de.wav"
     words = "Guten Morgen. Guten Morgen, meine Freunde."

@@ -250,6 +250,7 @@ def test_a_wave_is_read_whatever_length_it_states() -> None:
 
 
 @pytest.mark.real_model
+@pytest.mark.usefixtures("system_voice")
 def test_espeak_is_understood(make: Make, default_transcriber: InstalledModel) -> None:
     engine = make(policy="local_only")
     text = "Good morning. Please open the window."
@@ -260,6 +261,7 @@ def test_espeak_is_understood(make: Make, default_transcriber: InstalledModel) -
     assert "morning" in heard and "window" in heard
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_espeak_has_languages_and_speeds(make: Make) -> None:
     engine = make(policy="local_only")
     assert engine.speak("Guten Morgen", language="de-DE").voice == "de"
@@ -272,6 +274,7 @@ def test_espeak_has_languages_and_speeds(make: Make) -> None:
     assert slow > 1.5 * quick
 
 
+@pytest.mark.usefixtures("system_voice")
 def test_espeak_takes_words_for_words(make: Make) -> None:
     """Neither options, nor phonemes, nor commands to it."""
     engine = make(policy="local_only")
